@@ -1,6 +1,11 @@
 // workloads._kernels: the graph and plan loops that numpy cannot vectorise. No ns-3 here.
 #include <nanobind/nanobind.h>
 
+namespace netfold {
+void bind_csr(nanobind::module_& m);
+}  // namespace netfold
+
 NB_MODULE(_kernels, m) {
     m.doc() = "Graph and plan kernels (C++).";
+    netfold::bind_csr(m);
 }

@@ -1,0 +1,1 @@
+"""Readers of the graph files people have, one file per format."""

@@ -1,0 +1,133 @@
+"""Read .npz and .npy files from strangers: no pickles, and no allocation that the file's size does not justify."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.errors import InputError
+from workloads.graphs.formats.stream import readable
+
+# Deflate cannot expand by more than 1032 (zlib's technical details page); a header that claims more lies.
+_MAX_DEFLATE_RATIO = 1032
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_NUMERIC = "biufSU"
+
+
+def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise InputError(f"{where}: .npy version {version}, allowed are 1.0 and 2.0")
+    if dtype.kind not in _NUMERIC or dtype.hasobject:
+        raise InputError(f"{where}: holds {dtype}, allowed are numbers and plain text (a pickle may hold code)")
+    if any(extent < 0 for extent in shape):
+        raise InputError(f"{where}: shape {shape} is negative")
+    return shape, fortran, dtype
+
+
+def read_npz(path: Path, names: Mapping[str, bool]) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of an .npz by name; `names` maps each name to whether it must be there. Others are not read.
+
+    Raises InputError for a damaged archive, a missing array, object arrays, and sizes the file cannot hold.
+    """
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    with readable(path):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+        size = path.stat().st_size
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+                for name, needed in names.items():
+                    if name in members:
+                        arrays[name] = _member(archive, members[name], f"{path}: array {name!r}", size)
+                    elif needed:
+                        held = ", ".join(sorted(members)[:12]) or "nothing"
+                        raise InputError(f"{path}: no array {name!r}; it holds {held}")
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise InputError(f"{path}: damaged .npz file ({error})") from None
+    return arrays
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, size: int) -> npt.NDArray[Any]:
+    if info.compress_type not in _METHODS:
+        raise InputError(f"{where}: compression method {info.compress_type}, allowed are stored and deflated")
+    if info.compress_size > size or info.file_size > (info.compress_size + 64) * _MAX_DEFLATE_RATIO:
+        raise InputError(f"{where}: {info.file_size} bytes claimed, more than a file of {size} bytes can hold")
+    try:
+        with archive.open(info) as stream:
+            shape, fortran, dtype = _header(stream, where)
+            nbytes = dtype.itemsize
+            for extent in shape:
+                nbytes *= extent
+            if nbytes > info.file_size:
+                raise InputError(f"{where}: shape {shape} of {dtype} needs {nbytes} bytes, {info.file_size} are there")
+            # A buffer of our own instead of read(): one copy of a large array, not two.
+            flat = np.empty(nbytes, dtype=np.uint8)
+            view = memoryview(flat)
+            filled = 0
+            while filled < nbytes:
+                got = stream.readinto(view[filled : filled + (16 << 20)])  # type: ignore[attr-defined]
+                if not got:
+                    raise InputError(f"{where}: ends after {filled} of {nbytes} bytes")
+                filled += got
+            if stream.read(1):
+                raise InputError(f"{where}: holds more bytes than its shape {shape} of {dtype} needs")
+    except MemoryError:
+        raise InputError(f"{where}: too large for this machine's memory") from None
+    except (ValueError, TypeError, SyntaxError, OverflowError) as error:
+        raise InputError(f"{where}: damaged .npy header ({error})") from None
+    typed = flat.view(dtype) if nbytes else np.empty(0, dtype)
+    return typed.reshape(shape, order="F" if fortran else "C")
+
+
+def read_npy(path: Path) -> npt.NDArray[Any]:
+    """A .npy file, memory-mapped read-only. Raises InputError as `read_npz` does."""
+    with readable(path):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+        try:
+            with path.open("rb") as stream:
+                shape, fortran, dtype = _header(stream, str(path))
+                offset = stream.tell()
+            nbytes = dtype.itemsize
+            for extent in shape:
+                nbytes *= extent
+            held = path.stat().st_size - offset
+            if nbytes != held:
+                raise InputError(f"{path}: shape {shape} of {dtype} needs {nbytes} bytes, {held} are there")
+            if nbytes == 0:
+                return np.empty(shape, dtype)
+            return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
+        except (ValueError, TypeError, SyntaxError, OverflowError) as error:
+            raise InputError(f"{path}: damaged .npy file ({error})") from None
+
+
+def save_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write a compressed .npz under a temporary name, then rename; the same arrays give the same bytes."""
+    with readable(path), tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
+        try:
+            with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+                for name, array in arrays.items():
+                    entry = zipfile.ZipInfo(f"{name}.npy")
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                    with archive.open(entry, "w", force_zip64=True) as stream:
+                        np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+            part.close()
+            os.chmod(part.name, 0o644)
+            os.replace(part.name, path)
+        except BaseException:
+            Path(part.name).unlink(missing_ok=True)
+            raise
