@@ -124,8 +124,8 @@ class SwitchSection:
     pipelines: int = key(4, low=1, high=64)
     # NetCache (SOSP 2017) gives a Tofino pipe 1 billion packets per second.
     pipeline_pps: int = key(1_000_000_000, unit="pps", low=1e3, high=1e12)
-    # A pipeline's recirculation port is one 4 x 25 Gb/s channel group (TNA port 68 and its like). Looping front
-    # ports back gives more, as SwitchML does with three whole pipelines: raise this value to model that.
+    # A pipeline's recirculation port is one 4 x 25 Gb/s channel group (TNA port 68 and its like). Looping
+    # front ports back gives more, as SwitchML does with three whole pipelines: raise this to model that.
     recirculation_bps: int = key(100_000_000_000, unit="bps", low=1e6, high=1e14)
     hierarchy: str = key("aggregate", choices=("aggregate", "multicast"))  # SwitchGNN, leaf-spine runs
     # 0: no limit, as in the paper, whose ns-3 queues reach 1 GB. A Tofino shares about 22 MB among all ports.

@@ -12,7 +12,7 @@ class System:
     name, title: as typed on the command line, and as shown in tables and plots
     source: what it stands for, with the paper
     position: place in listings (small first; equal positions by name)
-    blocks, order, residual: arguments of `make_plan`; residual "scenario" takes `plan.residual` of the scenario
+    blocks, order, residual: arguments of `make_plan`; residual "scenario" is the scenario's `plan.residual`
     switching: "forward" (the switch only forwards), "reserved" (an aggregator is the plan's slot), "fcfs"
         (first come first served; contributions to a vertex without an aggregator are bypassed)
     cross_sum: where the cross edges of a propagation are added up: "receiver" (the worker, on its device),
