@@ -21,8 +21,9 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 def load_scenario(path: str | Path | None = None, overrides: Mapping[str, object] | None = None) -> Scenario:
     """The scenario of a TOML file (None: all defaults) with "section.key" overrides, which win.
 
-    Values may be numbers or texts with units ("100MB", "25Gbps", "1us", "unlimited", "auto"). Raises InputError
-    for a file that cannot be read, an unknown section or key (with the nearest valid one) and a value out of range.
+    Values may be numbers or texts with units ("100MB", "25Gbps", "1us", "unlimited", "auto"). Raises
+    InputError for a file that cannot be read, an unknown section or key (with the nearest valid one) and a
+    value out of range.
     """
     given: dict[str, object] = {}
     if path is not None:
@@ -30,7 +31,7 @@ def load_scenario(path: str | Path | None = None, overrides: Mapping[str, object
             if section == "netfold":
                 continue  # provenance written by `dump_scenario`
             if not isinstance(keys, dict):
-                raise InputError(f"{path}: {section!r} stands outside a section; keys belong to [section] tables")
+                raise InputError(f"{path}: {_quoted(section)} stands outside a section; keys belong in [section]s")
             given |= {f"{section}.{name}": value for name, value in keys.items()}
     given |= overrides or {}
     sections: dict[str, dict[str, Any]] = {}
@@ -83,8 +84,8 @@ def parse_value(where: str, value: object, item: Field[Any]) -> Any:
         parsed = _integer(where, value)
     elif isinstance(item.default, float):
         parsed = _real(where, value)
-    elif not isinstance(value, str):
-        raise InputError(f"{where}: {_quoted(value)} given; expected a text")
+    elif not isinstance(value, str) or not value.isprintable():
+        raise InputError(f"{where}: {_quoted(value)} given; expected a printable text")
     if word and parsed == 0:
         raise InputError(f'{where}: 0 given; write "{word}" or a positive number')
     check_value(where, parsed, item)
@@ -92,7 +93,7 @@ def parse_value(where: str, value: object, item: Field[Any]) -> Any:
 
 
 def dump_scenario(scenario: Scenario, provenance: Mapping[str, str | int | bool]) -> str:
-    """The resolved scenario as TOML that `load_scenario` reads back, headed by a [netfold] table of provenance."""
+    """The resolved scenario as TOML that `load_scenario` reads back, with a [netfold] table of provenance."""
     lines = ["[netfold]", *[f"{name} = {_toml(value)}" for name, value in provenance.items()]]
     for section in fields(scenario):
         values = getattr(scenario, section.name)
@@ -153,7 +154,7 @@ def _real(where: str, value: object) -> float:
 
 def _toml(value: object) -> str:
     if isinstance(value, str):
-        return json.dumps(value)  # JSON's escapes are TOML's
+        return json.dumps(value, ensure_ascii=False)  # printable, so JSON's quoting is TOML's
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value)

@@ -196,7 +196,7 @@ class _Kernels:
     def __init__(self, device: Device, work: WorkCounts, cross_sum: str) -> None:
         self.device, self.work, self.cross_sum = device, work, cross_sum
 
-    def _time(self, flops: NDArray[np.float64], moved_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _time(self, flops: NDArray[np.floating], moved_bytes: NDArray[np.floating]) -> NDArray[np.float64]:
         return np.maximum(flops / self.device.flops_per_s, moved_bytes / self.device.memory_bytes_per_s)
 
     def gemm(self, rows: NDArray[np.int64], inner: int, out: int) -> NDArray[np.float64]:
