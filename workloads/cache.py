@@ -1,0 +1,81 @@
+"""Where computed values are kept between runs, and how they get there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.errors import InputError
+
+
+def cache_root(cache: Path | None = None) -> Path:
+    """The cache folder: the argument, else $NETFOLD_CACHE, else ~/.cache/netfold. It need not exist yet."""
+    if cache is not None:
+        return Path(cache)
+    named = os.environ.get("NETFOLD_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "netfold"
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside `folder` that takes its name when the block ends well, and is removed
+    otherwise.
+
+    An existing `folder` is replaced. Raises InputError where the place cannot be written.
+    """
+    folder = Path(os.path.abspath(folder))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise InputError(f"output folder: {folder} cannot be written: {error.strerror}") from error
+    try:
+        yield work
+        work.chmod(0o755)
+        if folder.is_dir() and not folder.is_symlink():
+            # A folder with content cannot be renamed over: step the old one aside, then remove it.
+            aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
+            os.replace(folder, aside)
+            os.replace(work, folder)
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.replace(work, folder)
+    except OSError as error:
+        raise InputError(f"output folder: {folder} cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def load_cached_array(file: Path) -> npt.NDArray[np.generic] | None:
+    """An array kept by `store_array`, or None when there is none or it is damaged (it is then computed
+    again).
+    """
+    try:
+        return np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def store_array(file: Path, array: npt.NDArray[np.generic]) -> None:
+    """Keep an array in the cache. A cache that cannot be written is no reason to fail: the value is just not
+    kept.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{file.stem}.", dir=file.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                np.save(stream, array, allow_pickle=False)
+            os.replace(name, file)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError:
+        return
