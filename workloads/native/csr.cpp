@@ -1,4 +1,6 @@
 // Edge lists to CSR: symmetrise, drop self loops, merge duplicates, sort every row.
+#include "csr.hpp"
+
 #include "arrays.hpp"
 
 #include <nanobind/stl/string.h>
@@ -10,66 +12,80 @@
 #include <string>
 
 namespace netfold {
-namespace {
 
 // Counting sort by row, then a sort inside each row: 4 bytes per directed edge besides the input, no pair sort.
-// Chunks come as a list so that a reader that streams a file never concatenates what it has read.
 template <typename T>
-nb::tuple build(const std::vector<In<T>>& sources, const std::vector<In<T>>& targets, std::int64_t n) {
+Csr build_csr(const std::vector<Pairs<T>>& chunks, std::int64_t n) {
     if (n < 0 || n > std::numeric_limits<std::int32_t>::max())
         throw std::invalid_argument("vertex count " + std::to_string(n) + " is outside 0..2147483647");
-    if (sources.size() != targets.size()) throw std::invalid_argument("unequal numbers of chunks");
-    std::vector<std::int64_t> indptr(static_cast<std::size_t>(n) + 1, 0);
-    std::vector<std::int32_t> indices;
-    {
-        nb::gil_scoped_release release;
-        for (std::size_t c = 0; c < sources.size(); ++c) {
-            const std::size_t count = sources[c].shape(0);
-            if (count != targets[c].shape(0)) throw std::invalid_argument("chunks of unequal length");
-            const T* s = sources[c].data();
-            const T* t = targets[c].data();
-            for (std::size_t i = 0; i < count; ++i) {
-                if (s[i] < 0 || s[i] >= n || t[i] < 0 || t[i] >= n)
-                    throw std::out_of_range("edge (" + std::to_string(s[i]) + ", " + std::to_string(t[i]) +
-                                            ") with ids outside 0.." + std::to_string(n - 1));
-                if (s[i] == t[i]) continue;
-                ++indptr[static_cast<std::size_t>(s[i]) + 1];
-                ++indptr[static_cast<std::size_t>(t[i]) + 1];
-            }
-        }
-        for (std::size_t v = 0; v < static_cast<std::size_t>(n); ++v) indptr[v + 1] += indptr[v];
-        indices.resize(static_cast<std::size_t>(indptr.back()));
-        std::vector<std::int64_t> cursor(indptr.begin(), indptr.end() - 1);
-        for (std::size_t c = 0; c < sources.size(); ++c) {
-            const std::size_t count = sources[c].shape(0);
-            const T* s = sources[c].data();
-            const T* t = targets[c].data();
-            for (std::size_t i = 0; i < count; ++i) {
-                if (s[i] == t[i]) continue;
-                indices[static_cast<std::size_t>(cursor[s[i]]++)] = static_cast<std::int32_t>(t[i]);
-                indices[static_cast<std::size_t>(cursor[t[i]]++)] = static_cast<std::int32_t>(s[i]);
-            }
-        }
-        // Rows shrink as duplicates go, so each is moved down to where the one before it now ends.
-        std::int64_t write = 0;
-        std::int64_t begin = 0;
-        for (std::size_t v = 0; v < static_cast<std::size_t>(n); ++v) {
-            const std::int64_t end = indptr[v + 1];
-            auto first = indices.begin() + begin;
-            auto last = indices.begin() + end;
-            std::sort(first, last);
-            last = std::unique(first, last);
-            std::move(first, last, indices.begin() + write);
-            write += last - first;
-            begin = end;
-            indptr[v + 1] = write;
-        }
-        if (static_cast<std::size_t>(write) < indices.size()) {
-            indices.resize(static_cast<std::size_t>(write));
-            indices.shrink_to_fit();
+    Csr csr;
+    std::vector<std::int64_t>& indptr = csr.indptr;
+    std::vector<std::int32_t>& indices = csr.indices;
+    indptr.assign(static_cast<std::size_t>(n) + 1, 0);
+    for (const Pairs<T>& chunk : chunks) {
+        for (std::size_t i = 0; i < chunk.count; ++i) {
+            const T s = chunk.source[i];
+            const T t = chunk.target[i];
+            if (s < 0 || s >= n || t < 0 || t >= n)
+                throw std::out_of_range("edge (" + std::to_string(s) + ", " + std::to_string(t) +
+                                        ") with ids outside 0.." + std::to_string(n - 1));
+            if (s == t) continue;
+            ++indptr[static_cast<std::size_t>(s) + 1];
+            ++indptr[static_cast<std::size_t>(t) + 1];
         }
     }
-    return nb::make_tuple(to_numpy(std::move(indptr)), to_numpy(std::move(indices)));
+    for (std::size_t v = 0; v < static_cast<std::size_t>(n); ++v) indptr[v + 1] += indptr[v];
+    indices.resize(static_cast<std::size_t>(indptr.back()));
+    std::vector<std::int64_t> cursor(indptr.begin(), indptr.end() - 1);
+    for (const Pairs<T>& chunk : chunks) {
+        for (std::size_t i = 0; i < chunk.count; ++i) {
+            const T s = chunk.source[i];
+            const T t = chunk.target[i];
+            if (s == t) continue;
+            indices[static_cast<std::size_t>(cursor[s]++)] = static_cast<std::int32_t>(t);
+            indices[static_cast<std::size_t>(cursor[t]++)] = static_cast<std::int32_t>(s);
+        }
+    }
+    // Rows shrink as duplicates go, so each is moved down to where the one before it now ends.
+    std::int64_t write = 0;
+    std::int64_t begin = 0;
+    for (std::size_t v = 0; v < static_cast<std::size_t>(n); ++v) {
+        const std::int64_t end = indptr[v + 1];
+        auto first = indices.begin() + begin;
+        auto last = indices.begin() + end;
+        std::sort(first, last);
+        last = std::unique(first, last);
+        std::move(first, last, indices.begin() + write);
+        write += last - first;
+        begin = end;
+        indptr[v + 1] = write;
+    }
+    if (static_cast<std::size_t>(write) < indices.size()) {
+        indices.resize(static_cast<std::size_t>(write));
+        indices.shrink_to_fit();
+    }
+    return csr;
+}
+
+template Csr build_csr(const std::vector<Pairs<std::int32_t>>&, std::int64_t);
+template Csr build_csr(const std::vector<Pairs<std::int64_t>>&, std::int64_t);
+
+namespace {
+
+template <typename T>
+nb::tuple build(const std::vector<In<T>>& sources, const std::vector<In<T>>& targets, std::int64_t n) {
+    if (sources.size() != targets.size()) throw std::invalid_argument("unequal numbers of chunks");
+    std::vector<Pairs<T>> chunks;
+    for (std::size_t c = 0; c < sources.size(); ++c) {
+        if (sources[c].shape(0) != targets[c].shape(0)) throw std::invalid_argument("chunks of unequal length");
+        chunks.push_back({sources[c].data(), targets[c].data(), sources[c].shape(0)});
+    }
+    Csr csr;
+    {
+        nb::gil_scoped_release release;
+        csr = build_csr(chunks, n);
+    }
+    return nb::make_tuple(to_numpy(std::move(csr.indptr)), to_numpy(std::move(csr.indices)));
 }
 
 // What is wrong with a CSR that claims to be a simple symmetric graph; empty when nothing is.

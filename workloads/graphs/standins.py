@@ -1,0 +1,182 @@
+"""Synthetic stand-ins for reddit, yelp, ogbn-products and amazon: a degree-corrected stochastic block model.
+
+Model (Karrer and Newman, Physical Review E 83 (2011) 016107), blocks of equal size as classes: an edge takes its
+first end by degree, its second by degree inside the same block or in the whole graph, so that the share of edges
+inside a block is the published homophily. Degrees follow a truncated power law with the published mean. Loops
+and duplicates are drawn again until the published number of edges is reached. Nothing is known or assumed of
+structure inside a block, so cuts inside one are those of a random graph. Values: data/standins.toml.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads import _kernels
+from workloads.errors import InputError
+from workloads.graphs.graph import Graph, Provenance, make_graph
+
+TABLE = Path(__file__).parent / "data" / "standins.toml"
+# Raise it when the same arguments give another graph: cached stand-ins are then made anew.
+GENERATOR_VERSION = 1
+TYPICAL_EXPONENT = 2.5
+# A denser graph than this is nothing like a sparse power-law graph; a tiny scale lowers the mean degree instead.
+MAX_DENSITY = 0.25
+_SPLIT_STREAM, _BLOCK_STREAM, _DEGREE_STREAM = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Published shape of a data set; see data/standins.toml for the source of each value."""
+
+    vertices: int
+    directed_edges: int
+    feature_width: int
+    classes: int
+    split: tuple[float, float, float]
+    homophily: float | None = None
+    top_fifth_share: float | None = None
+    multi_label: bool = False
+
+
+@cache
+def shapes() -> dict[str, Shape]:
+    """Every stand-in's shape by name."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return {
+        name: Shape(**{key: tuple(value) if key == "split" else value for key, value in row.items() if key != "sources"})
+        for name, row in table.items()
+        if name != "rules"
+    }
+
+
+def _power_integral(power: float, low: float, high: float) -> float:
+    if abs(power + 1) < 1e-9:
+        return math.log(high / low)
+    return (high ** (power + 1) - low ** (power + 1)) / (power + 1)
+
+
+def _bisect(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where the increasing `function` crosses zero."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    return low
+
+
+def least_degree(exponent: float, mean: float, most: float) -> float:
+    """The lower end of a power law truncated at `most` that has this mean."""
+
+    def excess(low: float) -> float:
+        return _power_integral(1 - exponent, low, most) / _power_integral(-exponent, low, most) - mean
+
+    return _bisect(excess, 1e-6 * mean, mean)
+
+
+def exponent_for_share(share: float, mean: float, most: float) -> float:
+    """The exponent at which the fifth of the vertices with the highest degrees holds `share` of all degree."""
+
+    def missing(exponent: float) -> float:
+        low = least_degree(exponent, mean, most)
+        whole = _power_integral(-exponent, low, most)
+        cut = _bisect(lambda x: 0.2 - _power_integral(-exponent, x, most) / whole, low, most)
+        return share - _power_integral(1 - exponent, cut, most) / _power_integral(1 - exponent, low, most)
+
+    return _bisect(missing, 1.05, 4.0)
+
+
+def expected_degrees(shape: Shape, n: int, mean: float) -> npt.NDArray[np.int64]:
+    """int64[n] whole-number expected degrees, ascending: the quantiles of the truncated power law.
+
+    The cut-off is the structural one of the graph at hand; the exponent is that of the full-size data set.
+    """
+    full_mean = shape.directed_edges / shape.vertices
+    exponent = TYPICAL_EXPONENT
+    if shape.top_fifth_share is not None:
+        exponent = exponent_for_share(shape.top_fifth_share, full_mean, math.sqrt(shape.directed_edges))
+    most = max(min(math.sqrt(n * mean), n - 1.0), mean * 1.01)
+    low = least_degree(exponent, mean, most)
+    quantile = (np.arange(n) + 0.5) / n
+    power = 1 - exponent
+    degrees = (low**power + quantile * (most**power - low**power)) ** (1 / power)
+    return np.maximum(np.rint(degrees), 1).astype(np.int64)
+
+
+def edge_homophily(graph_csr: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]], block: npt.NDArray[np.int32]) -> float:
+    """Share of the edges with both ends in one block."""
+    indptr, indices = graph_csr
+    same = 0
+    step = 1 << 24
+    for start in range(0, len(indices), step):
+        part = indices[start : start + step]
+        rows = np.searchsorted(indptr, np.arange(start, start + len(part)), side="right") - 1
+        same += int((block[rows] == block[part]).sum())
+    return same / len(indices) if len(indices) else 0.0
+
+
+def stand_in(
+    name: str,
+    *,
+    scale: float = 1.0,
+    seed: int = 1,
+    features: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Graph:
+    """The stand-in of a data set at a share `scale` of its vertices. Raises InputError.
+
+    features: also make float32 features (a random centre per block plus noise of equal variance); without it only
+    the width is declared, because traffic depends on nothing else. progress is called with (edges drawn, edges).
+    """
+    shape = shapes()[name]
+    if not 0 < scale <= 1 or round(shape.vertices * scale) < 2 * shape.classes:
+        least = 2 * shape.classes / shape.vertices
+        raise InputError(f"scale: {scale:g} for {name}, allowed is {least:.2g} (two vertices per class) to 1")
+    n = round(shape.vertices * scale)
+    published_mean = shape.directed_edges / shape.vertices
+    mean = min(published_mean, MAX_DENSITY * (n - 1))
+    edges = round(n * mean / 2)
+
+    block = np.empty(n, dtype=np.int32)
+    block[_kernels.permutation(n, seed, _BLOCK_STREAM)] = np.arange(n, dtype=np.int32) % shape.classes
+    weights = np.empty(n, dtype=np.int64)
+    weights[_kernels.permutation(n, seed, _DEGREE_STREAM)] = expected_degrees(shape, n, mean)
+    by_chance = 1 / shape.classes
+    inside = max(0.0, (shape.homophily - by_chance) / (1 - by_chance)) if shape.homophily is not None else 0.0
+    csr = _kernels.block_model(
+        weights, block, shape.classes, edges, round(inside * 2**32), seed,
+        None if progress is None else lambda done: progress(done, edges),
+    )  # fmt: skip
+
+    split = np.full(n, 2, dtype=np.int8)
+    order = _kernels.permutation(n, seed, _SPLIT_STREAM)
+    train, valid = (round(n * share) for share in shape.split[:2])
+    split[order[:train]] = 0
+    split[order[train : train + valid]] = 1
+
+    notes = [f"degree-corrected block model with the published shape of {name}, see workloads/graphs/data/standins.toml"]
+    if scale != 1:
+        notes.append(f"{scale:g} of its vertices")
+    got_mean = len(csr[1]) / n
+    if abs(got_mean / published_mean - 1) > 0.01:
+        notes.append(f"mean degree {got_mean:.1f} instead of {published_mean:.1f}: too few vertices for more")
+    if shape.homophily is not None:
+        share = edge_homophily(csr, block)
+        notes.append(f"{share:.3f} of the edges inside a class (published {shape.homophily:g})")
+    size = "" if scale == 1 else f", scale {scale:g}"
+    return make_graph(
+        f"{name} (synthetic stand-in{size})",
+        csr,
+        Provenance("synthetic stand-in", f"stand-in for {name}", seed, "; ".join(notes)),
+        feature_width=shape.feature_width,
+        num_classes=shape.classes,
+        features=_kernels.block_features(block, shape.feature_width, seed) if features else None,
+        labels=None if shape.multi_label else block,
+        split=split,
+    )

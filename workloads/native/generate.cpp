@@ -1,0 +1,226 @@
+// Random graphs: the degree-corrected stochastic block model of the stand-ins, and R-MAT.
+#include "arrays.hpp"
+#include "csr.hpp"
+#include "random.hpp"
+
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <unordered_set>
+
+namespace netfold {
+namespace {
+
+using Progress = std::optional<std::function<void(std::int64_t)>>;
+using Half = std::vector<std::int32_t>;
+
+constexpr std::uint64_t kShuffleStream = 1;
+constexpr std::uint64_t kEdgeStream = 2;
+constexpr std::uint64_t kTopUpStream = 3;
+constexpr std::uint64_t kFeatureStream = 4;
+constexpr std::uint64_t kCentreStream = 5;
+constexpr std::int64_t kReportEvery = 1 << 20;
+// Draws per missing edge before the model is called saturated.
+constexpr std::int64_t kMaxDrawsPerEdge = 200;
+
+void report(const Progress& progress, std::int64_t done) {
+    if (!progress) return;
+    nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    (*progress)(done);
+}
+
+// Walker's alias method with whole-number weights, so that no rounding differs between machines.
+class Alias {
+public:
+    Alias(std::vector<std::int32_t> members, const std::int64_t* weight) : members_(std::move(members)) {
+        const std::size_t k = members_.size();
+        for (std::int32_t v : members_) total_ += weight[v];
+        if (k == 0 || total_ <= 0 || total_ > std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(k))
+            throw std::invalid_argument("weights must be positive and their sum times their number fit 63 bits");
+        cut_.resize(k);
+        other_.resize(k);
+        std::vector<std::size_t> small, large;
+        for (std::size_t i = 0; i < k; ++i) {
+            cut_[i] = weight[members_[i]] * static_cast<std::int64_t>(k);
+            other_[i] = static_cast<std::int32_t>(i);
+            (cut_[i] < total_ ? small : large).push_back(i);
+        }
+        while (!small.empty() && !large.empty()) {
+            const std::size_t s = small.back(), l = large.back();
+            small.pop_back();
+            other_[s] = static_cast<std::int32_t>(l);
+            cut_[l] -= total_ - cut_[s];
+            if (cut_[l] < total_) {
+                large.pop_back();
+                small.push_back(l);
+            }
+        }
+    }
+
+    std::int32_t draw(const CounterRandom& random, std::uint64_t counter) const {
+        const std::size_t slot = random.below(counter, members_.size());
+        const bool own = static_cast<std::int64_t>(random.below(counter + 1, static_cast<std::uint64_t>(total_))) < cut_[slot];
+        return members_[own ? slot : static_cast<std::size_t>(other_[slot])];
+    }
+
+private:
+    std::vector<std::int32_t> members_;
+    std::vector<std::int64_t> cut_;
+    std::vector<std::int32_t> other_;
+    std::int64_t total_ = 0;
+};
+
+// Draws edges: one end by weight, the other by weight inside the first one's block or in the whole graph.
+class Model {
+public:
+    Model(const In<std::int64_t>& weight, const In<std::int32_t>& block, std::int32_t blocks, std::uint64_t inside)
+        : block_(block.data()), inside_(inside), all_(everyone(weight.shape(0)), weight.data()) {
+        std::vector<std::vector<std::int32_t>> members(static_cast<std::size_t>(blocks));
+        for (std::size_t v = 0; v < weight.shape(0); ++v) members.at(static_cast<std::size_t>(block_[v])).push_back(static_cast<std::int32_t>(v));
+        for (auto& list : members) own_.emplace_back(std::move(list), weight.data());
+    }
+
+    std::pair<std::int32_t, std::int32_t> draw(const CounterRandom& random, std::uint64_t edge) const {
+        const std::uint64_t counter = 5 * edge;
+        const std::int32_t u = all_.draw(random, counter);
+        const bool inside = (random(counter + 2) >> 32) < inside_;
+        const Alias& where = inside ? own_[static_cast<std::size_t>(block_[u])] : all_;
+        return {u, where.draw(random, counter + 3)};
+    }
+
+private:
+    static std::vector<std::int32_t> everyone(std::size_t n) {
+        std::vector<std::int32_t> all(n);
+        std::iota(all.begin(), all.end(), 0);
+        return all;
+    }
+
+    const std::int32_t* block_;
+    std::uint64_t inside_;
+    Alias all_;
+    std::vector<Alias> own_;
+};
+
+bool has_edge(const Csr& csr, std::int32_t u, std::int32_t v) {
+    const auto row = csr.indices.begin();
+    return std::binary_search(row + csr.indptr[u], row + csr.indptr[u + 1], v);
+}
+
+// The model drawn until the simple graph has exactly `edges` undirected edges, or until it is saturated.
+nb::tuple block_model(const In<std::int64_t>& weight, const In<std::int32_t>& block, std::int32_t blocks,
+                      std::int64_t edges, std::uint64_t inside, std::uint64_t seed, const Progress& progress) {
+    const std::int64_t n = static_cast<std::int64_t>(weight.shape(0));
+    if (block.shape(0) != weight.shape(0)) throw std::invalid_argument("one block and one weight per vertex");
+    Csr csr;
+    {
+        nb::gil_scoped_release release;
+        const Model model(weight, block, blocks, inside);
+        Half source(static_cast<std::size_t>(edges)), target(static_cast<std::size_t>(edges));
+        const CounterRandom random(seed, kEdgeStream);
+        for (std::int64_t e = 0; e < edges; ++e) {
+            std::tie(source[e], target[e]) = model.draw(random, static_cast<std::uint64_t>(e));
+            if (e % kReportEvery == 0) report(progress, e);
+        }
+        csr = build_csr<std::int32_t>({{source.data(), target.data(), source.size()}}, n);
+        report(progress, edges);
+
+        // Loops and duplicates were dropped: draw on, one new edge at a time, until the count is right.
+        const std::int64_t missing = edges - static_cast<std::int64_t>(csr.indices.size() / 2);
+        const CounterRandom more(seed, kTopUpStream);
+        std::unordered_set<std::uint64_t> fresh;
+        fresh.reserve(static_cast<std::size_t>(missing));
+        Half extra_source, extra_target;
+        const std::int64_t limit = missing * kMaxDrawsPerEdge;
+        for (std::int64_t e = 0; e < limit && static_cast<std::int64_t>(fresh.size()) < missing; ++e) {
+            auto [u, v] = model.draw(more, static_cast<std::uint64_t>(e));
+            if (e % kReportEvery == 0) report(progress, edges);
+            if (u > v) std::swap(u, v);
+            if (u == v || has_edge(csr, u, v)) continue;
+            if (!fresh.insert(static_cast<std::uint64_t>(u) << 32 | static_cast<std::uint32_t>(v)).second) continue;
+            extra_source.push_back(u);
+            extra_target.push_back(v);
+        }
+        csr = Csr{};
+        if (missing > 0)
+            csr = build_csr<std::int32_t>({{source.data(), target.data(), source.size()},
+                                           {extra_source.data(), extra_target.data(), extra_source.size()}}, n);
+    }
+    return nb::make_tuple(to_numpy(std::move(csr.indptr)), to_numpy(std::move(csr.indices)));
+}
+
+// R-MAT (Chakrabarti, Zhan and Faloutsos, SDM 2004) with Graph500's quadrants 0.57, 0.19, 0.19, 0.05.
+nb::tuple rmat(std::int32_t scale, std::int64_t edges, std::uint64_t seed, const Progress& progress) {
+    constexpr std::uint64_t kA = 2448131358ULL;         // 0.57 * 2^32
+    constexpr std::uint64_t kAb = kA + 816043786ULL;    // + 0.19
+    constexpr std::uint64_t kAbc = kAb + 816043786ULL;  // + 0.19
+    Csr csr;
+    {
+        nb::gil_scoped_release release;
+        Half source(static_cast<std::size_t>(edges)), target(static_cast<std::size_t>(edges));
+        const CounterRandom random(seed, kEdgeStream);
+        const std::uint64_t stride = static_cast<std::uint64_t>(scale + 1) / 2;
+        for (std::int64_t e = 0; e < edges; ++e) {
+            if (e % kReportEvery == 0) report(progress, e);
+            std::uint32_t u = 0, v = 0;
+            for (std::int32_t bit = 0; bit < scale; ++bit) {
+                const std::uint64_t word = random(static_cast<std::uint64_t>(e) * stride + static_cast<std::uint64_t>(bit / 2));
+                const std::uint64_t r = bit % 2 ? word >> 32 : word & 0xffffffffULL;
+                u = u << 1 | (r >= kAb);
+                v = v << 1 | ((r >= kA && r < kAb) || r >= kAbc);
+            }
+            source[e] = static_cast<std::int32_t>(u);
+            target[e] = static_cast<std::int32_t>(v);
+        }
+        csr = build_csr<std::int32_t>({{source.data(), target.data(), source.size()}}, std::int64_t{1} << scale);
+    }
+    return nb::make_tuple(to_numpy(std::move(csr.indptr)), to_numpy(std::move(csr.indices)));
+}
+
+// A random order of 0..n-1 (Fisher-Yates).
+nb::ndarray<nb::numpy, std::int32_t> permutation(std::int64_t n, std::uint64_t seed, std::uint64_t stream) {
+    std::vector<std::int32_t> order(static_cast<std::size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    const CounterRandom random(seed, mix64(kShuffleStream + stream));
+    for (std::int64_t i = n - 1; i > 0; --i)
+        std::swap(order[i], order[random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(i) + 1)]);
+    return to_numpy(std::move(order));
+}
+
+// float32[n, width]: a centre per block plus noise of the same variance, both sums of four 16-bit uniforms
+// (exact in floating point, so the same everywhere), scaled to variance 1/2 each.
+nb::ndarray<nb::numpy, float> block_features(const In<std::int32_t>& block, std::int64_t width, std::uint64_t seed) {
+    const std::size_t n = block.shape(0), w = static_cast<std::size_t>(width);
+    std::vector<float> features(n * w);
+    {
+        nb::gil_scoped_release release;
+        const CounterRandom noise(seed, kFeatureStream), centre(seed, kCentreStream);
+        // Four uniforms on 0..65535 have standard deviation 37837.2; 0.70711 / 37837.2 = 1.8688e-5.
+        const auto normal = [](std::uint64_t r) {
+            const std::int64_t sum = static_cast<std::int64_t>((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48));
+            return static_cast<float>(sum - 131070) * 1.8688e-5f;
+        };
+        for (std::size_t v = 0; v < n; ++v)
+            for (std::size_t j = 0; j < w; ++j)
+                features[v * w + j] = normal(noise(v * w + j)) + normal(centre(static_cast<std::uint64_t>(block.data()[v]) * w + j));
+    }
+    return to_numpy(std::move(features), {n, w});
+}
+
+}  // namespace
+
+void bind_generate(nb::module_& m) {
+    m.def("block_model", &block_model, nb::arg("weights"), nb::arg("blocks"), nb::arg("num_blocks"), nb::arg("edges"),
+          nb::arg("inside_of_2_32"), nb::arg("seed"), nb::arg("progress") = nb::none());
+    m.def("rmat", &rmat, nb::arg("scale"), nb::arg("edges"), nb::arg("seed"), nb::arg("progress") = nb::none());
+    m.def("permutation", &permutation, nb::arg("n"), nb::arg("seed"), nb::arg("stream"));
+    m.def("block_features", &block_features, nb::arg("blocks"), nb::arg("width"), nb::arg("seed"));
+}
+
+}  // namespace netfold
