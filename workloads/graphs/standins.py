@@ -29,6 +29,7 @@ GENERATOR_VERSION = 1
 TYPICAL_EXPONENT = 2.5
 # A denser graph than this is nothing like a sparse power-law graph; a tiny scale lowers the mean degree instead.
 MAX_DENSITY = 0.25
+MIN_VERTICES = 100
 _SPLIT_STREAM, _BLOCK_STREAM, _DEGREE_STREAM = 1, 2, 3
 
 
@@ -109,18 +110,6 @@ def expected_degrees(shape: Shape, n: int, mean: float) -> npt.NDArray[np.int64]
     return np.maximum(np.rint(degrees), 1).astype(np.int64)
 
 
-def edge_homophily(graph_csr: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]], block: npt.NDArray[np.int32]) -> float:
-    """Share of the edges with both ends in one block."""
-    indptr, indices = graph_csr
-    same = 0
-    step = 1 << 24
-    for start in range(0, len(indices), step):
-        part = indices[start : start + step]
-        rows = np.searchsorted(indptr, np.arange(start, start + len(part)), side="right") - 1
-        same += int((block[rows] == block[part]).sum())
-    return same / len(indices) if len(indices) else 0.0
-
-
 def stand_in(
     name: str,
     *,
@@ -135,24 +124,30 @@ def stand_in(
     the width is declared, because traffic depends on nothing else. progress is called with (edges drawn, edges).
     """
     shape = shapes()[name]
-    if not 0 < scale <= 1 or round(shape.vertices * scale) < 2 * shape.classes:
-        least = 2 * shape.classes / shape.vertices
-        raise InputError(f"scale: {scale:g} for {name}, allowed is {least:.2g} (two vertices per class) to 1")
+    least = MIN_VERTICES / shape.vertices
+    if not least <= scale <= 1:
+        raise InputError(f"scale: {scale:g} for {name}, allowed is {least:.2g} ({MIN_VERTICES} vertices) to 1")
     n = round(shape.vertices * scale)
     published_mean = shape.directed_edges / shape.vertices
     mean = min(published_mean, MAX_DENSITY * (n - 1))
     edges = round(n * mean / 2)
 
+    # Fewer blocks of the full size rather than as many small ones, which could not hold the mean degree.
+    blocks = max(2, round(shape.classes * scale))
     block = np.empty(n, dtype=np.int32)
-    block[_kernels.permutation(n, seed, _BLOCK_STREAM)] = np.arange(n, dtype=np.int32) % shape.classes
+    block[_kernels.permutation(n, seed, _BLOCK_STREAM)] = np.arange(n, dtype=np.int32) % blocks
     weights = np.empty(n, dtype=np.int64)
     weights[_kernels.permutation(n, seed, _DEGREE_STREAM)] = expected_degrees(shape, n, mean)
-    by_chance = 1 / shape.classes
-    inside = max(0.0, (shape.homophily - by_chance) / (1 - by_chance)) if shape.homophily is not None else 0.0
-    csr = _kernels.block_model(
-        weights, block, shape.classes, edges, round(inside * 2**32), seed,
+    inside = -1 if shape.homophily is None else round(edges * shape.homophily)
+    indptr, indices, got_inside = _kernels.block_model(
+        weights,
+        block,
+        blocks,
+        edges,
+        inside,
+        seed,
         None if progress is None else lambda done: progress(done, edges),
-    )  # fmt: skip
+    )
 
     split = np.full(n, 2, dtype=np.int8)
     order = _kernels.permutation(n, seed, _SPLIT_STREAM)
@@ -162,17 +157,21 @@ def stand_in(
 
     notes = [f"degree-corrected block model with the published shape of {name}, see workloads/graphs/data/standins.toml"]
     if scale != 1:
-        notes.append(f"{scale:g} of its vertices")
-    got_mean = len(csr[1]) / n
+        notes.append(f"{scale:g} of its vertices in {blocks} of its {shape.classes} classes")
+    degrees = np.sort(np.diff(indptr))[::-1]
+    got_mean = len(indices) / n
     if abs(got_mean / published_mean - 1) > 0.01:
         notes.append(f"mean degree {got_mean:.1f} instead of {published_mean:.1f}: too few vertices for more")
     if shape.homophily is not None:
-        share = edge_homophily(csr, block)
+        share = 2 * got_inside / len(indices)
         notes.append(f"{share:.3f} of the edges inside a class (published {shape.homophily:g})")
+    if shape.top_fifth_share is not None:
+        share = degrees[: n // 5].sum() / len(indices)
+        notes.append(f"a fifth of the vertices carries {share:.2f} of the edges (published {shape.top_fifth_share:g})")
     size = "" if scale == 1 else f", scale {scale:g}"
     return make_graph(
         f"{name} (synthetic stand-in{size})",
-        csr,
+        (indptr, indices),
         Provenance("synthetic stand-in", f"stand-in for {name}", seed, "; ".join(notes)),
         feature_width=shape.feature_width,
         num_classes=shape.classes,

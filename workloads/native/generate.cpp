@@ -27,7 +27,7 @@ constexpr std::uint64_t kFeatureStream = 4;
 constexpr std::uint64_t kCentreStream = 5;
 constexpr std::int64_t kReportEvery = 1 << 20;
 // Draws per missing edge before the model is called saturated.
-constexpr std::int64_t kMaxDrawsPerEdge = 200;
+constexpr std::int64_t kMaxDrawsPerEdge = 64;
 
 void report(const Progress& progress, std::int64_t done) {
     if (!progress) return;
@@ -80,18 +80,22 @@ private:
 // Draws edges: one end by weight, the other by weight inside the first one's block or in the whole graph.
 class Model {
 public:
-    Model(const In<std::int64_t>& weight, const In<std::int32_t>& block, std::int32_t blocks, std::uint64_t inside)
-        : block_(block.data()), inside_(inside), all_(everyone(weight.shape(0)), weight.data()) {
+    Model(const In<std::int64_t>& weight, const In<std::int32_t>& block, std::int32_t blocks)
+        : block_(block.data()), all_(everyone(weight.shape(0)), weight.data()) {
         std::vector<std::vector<std::int32_t>> members(static_cast<std::size_t>(blocks));
-        for (std::size_t v = 0; v < weight.shape(0); ++v) members.at(static_cast<std::size_t>(block_[v])).push_back(static_cast<std::int32_t>(v));
+        for (std::size_t v = 0; v < weight.shape(0); ++v)
+            members.at(static_cast<std::size_t>(block_[v])).push_back(static_cast<std::int32_t>(v));
         for (auto& list : members) own_.emplace_back(std::move(list), weight.data());
     }
 
-    std::pair<std::int32_t, std::int32_t> draw(const CounterRandom& random, std::uint64_t edge) const {
+    bool inside(std::int32_t u, std::int32_t v) const { return block_[u] == block_[v]; }
+
+    // `share` of 2^32 is the probability that the second end is looked for inside the first one's block.
+    std::pair<std::int32_t, std::int32_t> draw(const CounterRandom& random, std::uint64_t edge, std::uint64_t share) const {
         const std::uint64_t counter = 5 * edge;
         const std::int32_t u = all_.draw(random, counter);
-        const bool inside = (random(counter + 2) >> 32) < inside_;
-        const Alias& where = inside ? own_[static_cast<std::size_t>(block_[u])] : all_;
+        const bool own = (random(counter + 2) >> 32) < share;
+        const Alias& where = own ? own_[static_cast<std::size_t>(block_[u])] : all_;
         return {u, where.draw(random, counter + 3)};
     }
 
@@ -103,7 +107,6 @@ private:
     }
 
     const std::int32_t* block_;
-    std::uint64_t inside_;
     Alias all_;
     std::vector<Alias> own_;
 };
@@ -113,46 +116,84 @@ bool has_edge(const Csr& csr, std::int32_t u, std::int32_t v) {
     return std::binary_search(row + csr.indptr[u], row + csr.indptr[u + 1], v);
 }
 
-// The model drawn until the simple graph has exactly `edges` undirected edges, or until it is saturated.
+std::int64_t edges_inside(const Csr& csr, const Model& model) {
+    std::int64_t twice = 0;
+    for (std::size_t u = 0; u + 1 < csr.indptr.size(); ++u)
+        for (std::int64_t e = csr.indptr[u]; e < csr.indptr[u + 1]; ++e)
+            twice += model.inside(static_cast<std::int32_t>(u), csr.indices[static_cast<std::size_t>(e)]);
+    return twice / 2;
+}
+
+// Edges that `csr` lacks, drawn one at a time until `wanted` are found or `limit` draws are made.
+class TopUp {
+public:
+    TopUp(const Csr& csr, const Model& model, std::uint64_t seed) : csr_(csr), model_(model), random_(seed, kTopUpStream) {}
+
+    // inside: only edges inside a block, or (false) only edges between blocks; nothing: either.
+    void draw(std::int64_t wanted, std::int64_t limit, std::optional<bool> inside, const Progress& progress, std::int64_t done) {
+        const std::uint64_t share = inside.value_or(false) ? std::uint64_t{1} << 32 : 0;
+        for (const std::uint64_t end = drawn_ + static_cast<std::uint64_t>(limit); drawn_ < end && wanted > 0; ++drawn_) {
+            if (drawn_ % kReportEvery == 0) report(progress, done);
+            auto [u, v] = model_.draw(random_, drawn_, share);
+            if (u > v) std::swap(u, v);
+            if (u == v || (inside && model_.inside(u, v) != *inside) || has_edge(csr_, u, v)) continue;
+            if (!seen_.insert(static_cast<std::uint64_t>(u) << 32 | static_cast<std::uint32_t>(v)).second) continue;
+            source.push_back(u);
+            target.push_back(v);
+            --wanted;
+        }
+    }
+
+    Half source, target;
+
+private:
+    const Csr& csr_;
+    const Model& model_;
+    CounterRandom random_;
+    std::uint64_t drawn_ = 0;
+    std::unordered_set<std::uint64_t> seen_;
+};
+
+// The model drawn until the simple graph has `edges` undirected edges, `inside` of them inside a block, or until it
+// is saturated: when the blocks are full the rest goes between them. inside < 0: blocks do not matter.
+// Returns (indptr, indices, edges inside a block).
 nb::tuple block_model(const In<std::int64_t>& weight, const In<std::int32_t>& block, std::int32_t blocks,
-                      std::int64_t edges, std::uint64_t inside, std::uint64_t seed, const Progress& progress) {
+                      std::int64_t edges, std::int64_t inside, std::uint64_t seed, const Progress& progress) {
     const std::int64_t n = static_cast<std::int64_t>(weight.shape(0));
     if (block.shape(0) != weight.shape(0)) throw std::invalid_argument("one block and one weight per vertex");
+    if (inside > edges) throw std::invalid_argument("more edges inside the blocks than edges");
     Csr csr;
+    std::int64_t got_inside = 0;
     {
         nb::gil_scoped_release release;
-        const Model model(weight, block, blocks, inside);
+        const Model model(weight, block, blocks);
+        // An edge drawn in the whole graph falls into its own block by chance, about once in `blocks`.
+        const std::int64_t outside = edges - inside;
+        const std::int64_t whole = inside < 0 ? edges : std::min(edges, outside + outside / std::max(blocks - 1, 1));
         Half source(static_cast<std::size_t>(edges)), target(static_cast<std::size_t>(edges));
         const CounterRandom random(seed, kEdgeStream);
         for (std::int64_t e = 0; e < edges; ++e) {
-            std::tie(source[e], target[e]) = model.draw(random, static_cast<std::uint64_t>(e));
+            std::tie(source[e], target[e]) = model.draw(random, static_cast<std::uint64_t>(e), e < whole ? 0 : std::uint64_t{1} << 32);
             if (e % kReportEvery == 0) report(progress, e);
         }
         csr = build_csr<std::int32_t>({{source.data(), target.data(), source.size()}}, n);
         report(progress, edges);
 
-        // Loops and duplicates were dropped: draw on, one new edge at a time, until the count is right.
+        // Loops and duplicates were dropped: draw on until the counts are right.
         const std::int64_t missing = edges - static_cast<std::int64_t>(csr.indices.size() / 2);
-        const CounterRandom more(seed, kTopUpStream);
-        std::unordered_set<std::uint64_t> fresh;
-        fresh.reserve(static_cast<std::size_t>(missing));
-        Half extra_source, extra_target;
-        const std::int64_t limit = missing * kMaxDrawsPerEdge;
-        for (std::int64_t e = 0; e < limit && static_cast<std::int64_t>(fresh.size()) < missing; ++e) {
-            auto [u, v] = model.draw(more, static_cast<std::uint64_t>(e));
-            if (e % kReportEvery == 0) report(progress, edges);
-            if (u > v) std::swap(u, v);
-            if (u == v || has_edge(csr, u, v)) continue;
-            if (!fresh.insert(static_cast<std::uint64_t>(u) << 32 | static_cast<std::uint32_t>(v)).second) continue;
-            extra_source.push_back(u);
-            extra_target.push_back(v);
+        TopUp more(csr, model, seed);
+        if (inside >= 0) {
+            const std::int64_t missing_inside = std::clamp<std::int64_t>(inside - edges_inside(csr, model), 0, missing);
+            more.draw(missing_inside, missing_inside * kMaxDrawsPerEdge, true, progress, edges);
         }
-        csr = Csr{};
-        if (missing > 0)
+        const std::int64_t rest = missing - static_cast<std::int64_t>(more.source.size());
+        more.draw(rest, rest * kMaxDrawsPerEdge, inside >= 0 && blocks > 1 ? std::optional<bool>(false) : std::nullopt, progress, edges);
+        if (!more.source.empty())
             csr = build_csr<std::int32_t>({{source.data(), target.data(), source.size()},
-                                           {extra_source.data(), extra_target.data(), extra_source.size()}}, n);
+                                           {more.source.data(), more.target.data(), more.source.size()}}, n);
+        got_inside = edges_inside(csr, model);
     }
-    return nb::make_tuple(to_numpy(std::move(csr.indptr)), to_numpy(std::move(csr.indices)));
+    return nb::make_tuple(to_numpy(std::move(csr.indptr)), to_numpy(std::move(csr.indices)), got_inside);
 }
 
 // R-MAT (Chakrabarti, Zhan and Faloutsos, SDM 2004) with Graph500's quadrants 0.57, 0.19, 0.19, 0.05.
@@ -217,7 +258,7 @@ nb::ndarray<nb::numpy, float> block_features(const In<std::int32_t>& block, std:
 
 void bind_generate(nb::module_& m) {
     m.def("block_model", &block_model, nb::arg("weights"), nb::arg("blocks"), nb::arg("num_blocks"), nb::arg("edges"),
-          nb::arg("inside_of_2_32"), nb::arg("seed"), nb::arg("progress") = nb::none());
+          nb::arg("inside"), nb::arg("seed"), nb::arg("progress") = nb::none());
     m.def("rmat", &rmat, nb::arg("scale"), nb::arg("edges"), nb::arg("seed"), nb::arg("progress") = nb::none());
     m.def("permutation", &permutation, nb::arg("n"), nb::arg("seed"), nb::arg("stream"));
     m.def("block_features", &block_features, nb::arg("blocks"), nb::arg("width"), nb::arg("seed"));

@@ -4,16 +4,20 @@
 namespace netfold {
 void bind_csr(nanobind::module_& m);
 void bind_generate(nanobind::module_& m);
+void bind_text(nanobind::module_& m);
 void bind_plan_graph(nanobind::module_& m);
 void bind_plan_order(nanobind::module_& m);
 void bind_plan_split(nanobind::module_& m);
+void bind_plan_thin(nanobind::module_& m);
 }  // namespace netfold
 
 NB_MODULE(_kernels, m) {
     m.doc() = "Graph and plan kernels (C++).";
     netfold::bind_csr(m);
     netfold::bind_generate(m);
+    netfold::bind_text(m);
     netfold::bind_plan_graph(m);
     netfold::bind_plan_order(m);
     netfold::bind_plan_split(m);
+    netfold::bind_plan_thin(m);
 }
