@@ -63,5 +63,6 @@ void shuffle(T* first, std::size_t n, SplitMix64& random) {
 void bind_plan_graph(nb::module_& m);
 void bind_plan_order(nb::module_& m);
 void bind_plan_split(nb::module_& m);
+void bind_plan_thin(nb::module_& m);
 
 }  // namespace netfold
