@@ -1,4 +1,4 @@
-"""Generated shapes (star, ring) and the small real graphs that come with networkx."""
+"""Generated shapes (star, ring, R-MAT) and the small real graphs that come with networkx."""
 
 from __future__ import annotations
 
@@ -8,31 +8,38 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from workloads import _kernels
 from workloads.errors import InputError
-from workloads.graphs.csr import MAX_VERTICES, build_csr
+from workloads.graphs.csr import build_csr
 from workloads.graphs.graph import Graph, Provenance, make_graph
 
 NETWORKX: dict[str, tuple[Callable[[], Any], str]] = {
     "karate": (nx.karate_club_graph, "Zachary 1977, friendships in a karate club; labels: the two clubs"),
     "les-miserables": (nx.les_miserables_graph, "Knuth 1993, characters who meet in Les Miserables"),
     "davis": (nx.davis_southern_women_graph, "Davis et al. 1941, women and the events they attended"),
-    "florentine": (nx.florentine_families_graph, "Breiger and Pattison 1986, marriages of Florentine families"),
+    "florentine": (
+        nx.florentine_families_graph,
+        "Breiger and Pattison 1986, marriages of Florentine families",
+    ),
 }
 
 
-def _vertices(source: str, text: str, least: int) -> int:
-    try:
-        n = int(text)
-    except ValueError:
-        n = -1
-    if not least <= n <= MAX_VERTICES:
-        raise InputError(f"{source}: {text!r} vertices, allowed is a whole number {least}..{MAX_VERTICES}")
-    return n
+# 500 M vertices are 4 GiB of indptr; the same bound on drawn edges is 8 GiB while R-MAT is being built.
+MAX_GENERATED = 500_000_000
+
+
+def _whole(source: str, what: str, text: str, least: int, most: int) -> int:
+    value = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+    if not least <= value <= most:
+        raise InputError(
+            f"graph {source[:80]!r}: {what} {text[:40]!r}, allowed is a whole number {least}..{most}"
+        )
+    return value
 
 
 def star(source: str, text: str) -> Graph:
     """A star of N vertices: vertex 0 joined to all others (design.md: GAMR finishes it in N)."""
-    n = _vertices(source, text, 1)
+    n = _whole(source, "vertices", text, 1, MAX_GENERATED)
     leaves = np.arange(1, n, dtype=np.int32)
     csr = build_csr(n, np.zeros(n - 1, np.int32), leaves)
     return make_graph(f"star:{n}", csr, Provenance("generated", f"star of {n} vertices"))
@@ -40,10 +47,30 @@ def star(source: str, text: str) -> Graph:
 
 def ring(source: str, text: str) -> Graph:
     """A ring of N >= 3 vertices, each joined to the next."""
-    n = _vertices(source, text, 3)
+    n = _whole(source, "vertices", text, 3, MAX_GENERATED)
     here = np.arange(n, dtype=np.int32)
     csr = build_csr(n, here, np.roll(here, -1))
     return make_graph(f"ring:{n}", csr, Provenance("generated", f"ring of {n} vertices"))
+
+
+def rmat_sizes(source: str, text: str) -> tuple[int, int]:
+    """(scale, edge factor) of `SCALE[:EDGEFACTOR]`; raises InputError."""
+    scale_text, colon, factor_text = text.partition(":")
+    scale = _whole(source, "scale", scale_text, 1, 28)
+    factor = _whole(source, "edge factor", factor_text if colon else "16", 1, max(1, MAX_GENERATED >> scale))
+    return scale, factor
+
+
+def rmat(
+    scale: int, edge_factor: int, seed: int, progress: Callable[[int, int], None] | None = None
+) -> Graph:
+    """R-MAT with Graph500's probabilities: 2^scale vertices, edge_factor * 2^scale edges drawn, then made simple."""
+    drawn = edge_factor << scale
+    csr = _kernels.rmat(scale, drawn, seed, None if progress is None else lambda done: progress(done, drawn))
+    notes = f"{drawn} edges drawn, {len(csr[1]) // 2} left without loops and duplicates"
+    return make_graph(
+        f"rmat:{scale}:{edge_factor}", csr, Provenance("generated", "R-MAT 0.57/0.19/0.19/0.05", seed, notes)
+    )
 
 
 def from_networkx(name: str) -> Graph:
@@ -57,5 +84,9 @@ def from_networkx(name: str) -> Graph:
         labels = np.array([int(real.nodes[v]["club"] != "Mr. Hi") for v in real.nodes], dtype=np.int32)
     csr = build_csr(len(number), ends[:, 0], ends[:, 1])
     return make_graph(
-        name, csr, Provenance("real", f"networkx: {what}"), labels=labels, num_classes=0 if labels is None else 2
+        name,
+        csr,
+        Provenance("real", f"networkx: {what}"),
+        labels=labels,
+        num_classes=0 if labels is None else 2,
     )

@@ -17,13 +17,11 @@ IntArray = npt.NDArray[np.integer]
 MAX_VERTICES = 2**31 - 1
 
 
-def build_csr(
-    n: int, sources: IntArray | Sequence[IntArray], targets: IntArray | Sequence[IntArray]
-) -> Csr:
+def build_csr(n: int, sources: IntArray | Sequence[IntArray], targets: IntArray | Sequence[IntArray]) -> Csr:
     """The CSR of the undirected simple graph with these edges, in any order and direction.
 
-    sources, targets: integer arrays of equal length, or equally cut lists of them (a streaming reader need not
-    concatenate). Self loops are dropped and duplicates merged. Memory: 4 bytes per directed edge, before
+    sources, targets: integer arrays of equal length, or equally cut lists of them (a streaming reader need
+    not concatenate). Self loops are dropped and duplicates merged. Memory: 4 bytes per directed edge, before
     merging, beside the input. Raises InputError when an id is outside 0..n-1.
     """
     source_chunks = [sources] if isinstance(sources, np.ndarray) else list(sources)

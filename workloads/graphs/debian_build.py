@@ -3,9 +3,10 @@
 A vertex is a binary package. An edge joins a package with the package that each clause of its Pre-Depends,
 Depends and Recommends leads to. A clause leads to one package, the one apt would choose on a bare system: of
 its alternatives the first that the index can satisfy; a virtual package (provided, not packaged) is satisfied
-by its provider of highest priority, the first in name order among equals. Version restrictions are not checked,
-because one index is one consistent release; architecture qualifiers (`:any`) are dropped. A clause that nothing
-in the index satisfies is left out. The label is the section without its area (`contrib/x11` is `x11`).
+by its provider of highest priority, the first in name order among equals. Version restrictions are not
+checked, because one index is one consistent release; architecture qualifiers (`:any`) are dropped. A clause
+that nothing in the index satisfies is left out. The label is the section without its area (`contrib/x11` is
+`x11`).
 """
 
 from __future__ import annotations

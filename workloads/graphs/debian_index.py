@@ -12,7 +12,17 @@ from workloads.errors import InputError
 from workloads.graphs.formats.stream import open_stream, readable
 
 APT_LISTS = Path("/var/lib/apt/lists")
-_FIELDS = {"package", "version", "section", "priority", "depends", "pre-depends", "recommends", "provides", "description"}
+_FIELDS = {
+    "package",
+    "version",
+    "section",
+    "priority",
+    "depends",
+    "pre-depends",
+    "recommends",
+    "provides",
+    "description",
+}
 _PRIORITIES = {"required": 0, "important": 1, "standard": 2, "optional": 3, "extra": 4}
 # Debian Policy 5.6.1: lower case letters, digits, plus, minus, full stop; apt is lenient about upper case.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.\-]*")
@@ -36,7 +46,9 @@ def default_indices() -> list[Path]:
     found = sorted(APT_LISTS.glob("*_Packages*")) if APT_LISTS.is_dir() else []
     found = [path for path in found if path.is_file() and not path.name.endswith((".diff_Index", ".FAILED"))]
     if not found:
-        raise InputError(f"build-debian: no Packages index in {APT_LISTS}; run `apt-get update` or name a Packages file")
+        raise InputError(
+            f"build-debian: no Packages index in {APT_LISTS}; run `apt-get update` or name a Packages file"
+        )
     return found
 
 
@@ -60,7 +72,9 @@ def _stanzas(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             else:
                 head, colon, value = line.partition(":")
                 if not colon or not head or " " in head:
-                    raise InputError(f"{path}: line {number}: {line.strip()[:40]!r} is not a `Field: value` line")
+                    raise InputError(
+                        f"{path}: line {number}: {line.strip()[:40]!r} is not a `Field: value` line"
+                    )
                 if not fields:
                     start = number
                     fields["line"] = ""
@@ -91,7 +105,9 @@ def read_index(path: Path) -> Iterator[Package]:
         for line, fields in _stanzas(path):
             name = fields.get("package", "")
             if not _NAME.fullmatch(name):
-                raise InputError(f"{path}: line {line}: stanza with package name {name[:40]!r}; not a Packages index?")
+                raise InputError(
+                    f"{path}: line {line}: stanza with package name {name[:40]!r}; not a Packages index?"
+                )
             count += 1
             yield Package(
                 name,

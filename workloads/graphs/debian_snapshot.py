@@ -1,8 +1,9 @@
 """The compact file of a Debian dependency graph (.npz, numbers and package names only), read and written.
 
-Arrays: `format` [version, feature width]; `text` (release name, date, source), `sections` and `names` as UTF-8
-bytes, one a line; `labels` int16[n]; `word_counts` uint8[n] and `words` uint8 (hashed description words of each
-package in turn); `upper_counts` int32[n] and `upper_columns` (the neighbours of higher number of each package).
+Arrays: `format` [version, feature width]; `text` (release name, date, source), `sections` and `names` as
+UTF-8 bytes, one a line; `labels` int16[n]; `word_counts` uint8[n] and `words` uint8 (hashed description words
+of each package in turn); `upper_counts` int32[n] and `upper_columns` (the neighbours of higher number of each
+package).
 """
 
 from __future__ import annotations
@@ -26,7 +27,17 @@ EDGE_MEANING = (
     "an edge joins a package with the package that a Pre-Depends, Depends or Recommends clause leads to; "
     "label: section; features: counts of the hashed words of the one-line description"
 )
-_NAMES = ("format", "text", "sections", "names", "labels", "word_counts", "words", "upper_counts", "upper_columns")
+_NAMES = (
+    "format",
+    "text",
+    "sections",
+    "names",
+    "labels",
+    "word_counts",
+    "words",
+    "upper_counts",
+    "upper_columns",
+)
 
 
 def pack_lines(lines: Iterable[str]) -> npt.NDArray[np.uint8]:
@@ -52,7 +63,9 @@ def load_snapshot(path: Path = SNAPSHOT) -> Graph:
     """The graph of a snapshot. Raises InputError when the file is damaged or its arrays disagree."""
     arrays = read_npz(path, dict.fromkeys(_NAMES, True))
     if arrays["format"].tolist() != [FORMAT, FEATURE_WIDTH]:
-        raise InputError(f"{path}: snapshot format {arrays['format'].tolist()}, allowed is {[FORMAT, FEATURE_WIDTH]}")
+        raise InputError(
+            f"{path}: snapshot format {arrays['format'].tolist()}, allowed is {[FORMAT, FEATURE_WIDTH]}"
+        )
     text = _lines(path, "text", arrays["text"])
     sections = _lines(path, "sections", arrays["sections"])
     labels, word_counts, words = arrays["labels"], arrays["word_counts"], arrays["words"]
@@ -61,14 +74,18 @@ def load_snapshot(path: Path = SNAPSHOT) -> Graph:
     for name in ("labels", "word_counts", "words", "upper_counts", "upper_columns"):
         array = arrays[name]
         if array.dtype.kind not in "iu" or array.ndim != 1:
-            raise InputError(f"{path}: array {name!r}: {array.dtype}{array.shape}, expected a row of integers")
+            raise InputError(
+                f"{path}: array {name!r}: {array.dtype}{array.shape}, expected a row of integers"
+            )
         if name not in ("words", "upper_columns") and len(array) != n:
             raise InputError(f"{path}: array {name!r}: {len(array)} entries for {n} packages")
     for name, counts, values in (("words", word_counts, words), ("upper_columns", upper_counts, columns)):
-        if len(counts) and int(counts.min()) < 0 or int(counts.sum(dtype=np.int64)) != len(values):
+        if (len(counts) and int(counts.min()) < 0) or int(counts.sum(dtype=np.int64)) != len(values):
             raise InputError(f"{path}: array {name!r}: {len(values)} entries, the counts say otherwise")
     if len(text) != 3 or labels.min() < 0 or labels.max() >= len(sections):
-        raise InputError(f"{path}: section numbers {labels.min()}..{labels.max()}, allowed 0..{len(sections) - 1}")
+        raise InputError(
+            f"{path}: section numbers {labels.min()}..{labels.max()}, allowed 0..{len(sections) - 1}"
+        )
     if len(words) and not 0 <= int(words.min()) <= int(words.max()) < FEATURE_WIDTH:
         raise InputError(f"{path}: hashed words outside 0..{FEATURE_WIDTH - 1}")
     features = np.zeros((n, FEATURE_WIDTH), dtype=np.float32)

@@ -29,11 +29,11 @@ class Provenance:
 class Graph:
     """A simple symmetric graph: no self loops, no duplicates, both directions stored, rows ascending.
 
-    indptr: int64[n+1]; indices: int32[m], m counts directed edges. features: float32[n, feature_width] or None;
-    labels: int32[n], int32[n, num_classes] of 0/1 for multi-label data, or None (-1 is an unlabelled vertex);
-    split: int8[n] (0 train, 1 validation, 2 test, -1 none) or None. `feature_width` and `num_classes` are
-    declared even where the arrays are absent, because traffic depends on the widths alone. `digest` is the
-    content address; two graphs with equal digests hold equal arrays.
+    indptr: int64[n+1]; indices: int32[m], m counts directed edges. features: float32[n, feature_width] or
+    None; labels: int32[n], int32[n, num_classes] of 0/1 for multi-label data, or None (-1 is an unlabelled
+    vertex); split: int8[n] (0 train, 1 validation, 2 test, -1 none) or None. `feature_width` and
+    `num_classes` are declared even where the arrays are absent, because traffic depends on the widths alone.
+    `digest` is the content address; two graphs with equal digests hold equal arrays.
     """
 
     name: str
@@ -87,12 +87,12 @@ def make_graph(
         if array is not None:
             array.flags.writeable = False
     digest = content_digest(arrays, feature_width, num_classes)
-    return Graph(name, indptr, indices, feature_width, num_classes, features, labels, split, provenance, digest)
+    return Graph(
+        name, indptr, indices, feature_width, num_classes, features, labels, split, provenance, digest
+    )
 
 
-def content_digest(
-    arrays: list[npt.NDArray[np.generic] | None], feature_width: int, num_classes: int
-) -> str:
+def content_digest(arrays: list[npt.NDArray[np.generic] | None], feature_width: int, num_classes: int) -> str:
     """sha256 (hex) over the little-endian arrays, their types and shapes, and the declared widths."""
     digest = hashlib.sha256(f"{_DIGEST_FORMAT} {feature_width} {num_classes}".encode())
     for array in arrays:

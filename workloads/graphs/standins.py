@@ -1,10 +1,11 @@
 """Synthetic stand-ins for reddit, yelp, ogbn-products and amazon: a degree-corrected stochastic block model.
 
-Model (Karrer and Newman, Physical Review E 83 (2011) 016107), blocks of equal size as classes: an edge takes its
-first end by degree, its second by degree inside the same block or in the whole graph, so that the share of edges
-inside a block is the published homophily. Degrees follow a truncated power law with the published mean. Loops
-and duplicates are drawn again until the published number of edges is reached. Nothing is known or assumed of
-structure inside a block, so cuts inside one are those of a random graph. Values: data/standins.toml.
+Model (Karrer and Newman, Physical Review E 83 (2011) 016107), blocks of equal size as classes: an edge takes
+its first end by degree, its second by degree inside the same block or in the whole graph, so that the share
+of edges inside a block is the published homophily. Degrees follow a truncated power law with the published
+mean. Loops and duplicates are drawn again until the published number of edges is reached. Nothing is known or
+assumed of structure inside a block, so cuts inside one are those of a random graph. Values:
+data/standins.toml.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ TABLE = Path(__file__).parent / "data" / "standins.toml"
 # Raise it when the same arguments give another graph: cached stand-ins are then made anew.
 GENERATOR_VERSION = 1
 TYPICAL_EXPONENT = 2.5
-# A denser graph than this is nothing like a sparse power-law graph; a tiny scale lowers the mean degree instead.
+# A denser graph than this is nothing like a sparse power-law graph; a tiny scale lowers the mean degree
+# instead.
 MAX_DENSITY = 0.25
 MIN_VERTICES = 100
 _SPLIT_STREAM, _BLOCK_STREAM, _DEGREE_STREAM = 1, 2, 3
@@ -52,7 +54,13 @@ def shapes() -> dict[str, Shape]:
     """Every stand-in's shape by name."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {
-        name: Shape(**{key: tuple(value) if key == "split" else value for key, value in row.items() if key != "sources"})
+        name: Shape(
+            **{
+                key: tuple(value) if key == "split" else value
+                for key, value in row.items()
+                if key != "sources"
+            }
+        )
         for name, row in table.items()
         if name != "rules"
     }
@@ -120,13 +128,16 @@ def stand_in(
 ) -> Graph:
     """The stand-in of a data set at a share `scale` of its vertices. Raises InputError.
 
-    features: also make float32 features (a random centre per block plus noise of equal variance); without it only
-    the width is declared, because traffic depends on nothing else. progress is called with (edges drawn, edges).
+    features: also make float32 features (a random centre per block plus noise of equal variance); without it
+    only the width is declared, because traffic depends on nothing else. progress is called with (edges drawn,
+    edges).
     """
     shape = shapes()[name]
     least = MIN_VERTICES / shape.vertices
     if not least <= scale <= 1:
-        raise InputError(f"scale: {scale:g} for {name}, allowed is {least:.2g} ({MIN_VERTICES} vertices) to 1")
+        raise InputError(
+            f"scale: {scale:g} for {name}, allowed is {least:.2g} ({MIN_VERTICES} vertices) to 1"
+        )
     n = round(shape.vertices * scale)
     published_mean = shape.directed_edges / shape.vertices
     mean = min(published_mean, MAX_DENSITY * (n - 1))
@@ -155,7 +166,9 @@ def stand_in(
     split[order[:train]] = 0
     split[order[train : train + valid]] = 1
 
-    notes = [f"degree-corrected block model with the published shape of {name}, see workloads/graphs/data/standins.toml"]
+    notes = [
+        f"degree-corrected block model with the published shape of {name}, see workloads/graphs/data/standins.toml"
+    ]
     if scale != 1:
         notes.append(f"{scale:g} of its vertices in {blocks} of its {shape.classes} classes")
     degrees = np.sort(np.diff(indptr))[::-1]
@@ -167,7 +180,9 @@ def stand_in(
         notes.append(f"{share:.3f} of the edges inside a class (published {shape.homophily:g})")
     if shape.top_fifth_share is not None:
         share = degrees[: n // 5].sum() / len(indices)
-        notes.append(f"a fifth of the vertices carries {share:.2f} of the edges (published {shape.top_fifth_share:g})")
+        notes.append(
+            f"a fifth of the vertices carries {share:.2f} of the edges (published {shape.top_fifth_share:g})"
+        )
     size = "" if scale == 1 else f", scale {scale:g}"
     return make_graph(
         f"{name} (synthetic stand-in{size})",

@@ -28,7 +28,9 @@ _MAX_JSON_BYTES = 1 << 20
 
 
 def _crc(array: npt.NDArray[Any]) -> int:
-    data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)) if array.size else memoryview(b"")
+    data = (
+        memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)) if array.size else memoryview(b"")
+    )
     crc = 0
     for start in range(0, len(data), _STEP):
         crc = zlib.crc32(data[start : start + _STEP], crc)
@@ -87,7 +89,9 @@ def load_saved(folder: Path) -> Graph:
         if name in checksums or name in ("indptr", "indices"):
             array = read_npy(folder / f"{name}.npy")
             if array.dtype != expected or not array.flags.c_contiguous or array.ndim not in (1, 2):
-                raise InputError(f"{folder}/{name}.npy: {array.dtype}{array.shape}, expected {np.dtype(expected)}")
+                raise InputError(
+                    f"{folder}/{name}.npy: {array.dtype}{array.shape}, expected {np.dtype(expected)}"
+                )
             if _crc(array) != checksums.get(name):
                 raise InputError(f"{folder}/{name}.npy: damaged (its checksum differs from graph.json)")
             arrays[name] = array
@@ -97,7 +101,13 @@ def load_saved(folder: Path) -> Graph:
     for name, allowed in shapes.items():
         if arrays[name] is not None and arrays[name].shape not in allowed:
             raise InputError(f"{folder}/{name}.npy: shape {arrays[name].shape} does not fit {n} vertices")
-    if n < 0 or width < 0 or classes < 0 or arrays["indices"].ndim != 1 or arrays["indptr"][-1] != len(arrays["indices"]):
+    if (
+        n < 0
+        or width < 0
+        or classes < 0
+        or arrays["indices"].ndim != 1
+        or arrays["indptr"][-1] != len(arrays["indices"])
+    ):
         raise InputError(f"{folder}: indptr and indices do not belong together")
     return Graph(
         _field(about, where, "name", str), arrays["indptr"], arrays["indices"], width, classes, arrays["features"],

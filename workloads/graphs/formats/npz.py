@@ -31,7 +31,9 @@ def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dt
     else:
         raise InputError(f"{where}: .npy version {version}, allowed are 1.0 and 2.0")
     if dtype.kind not in _NUMERIC or dtype.hasobject:
-        raise InputError(f"{where}: holds {dtype}, allowed are numbers and plain text (a pickle may hold code)")
+        raise InputError(
+            f"{where}: holds {dtype}, allowed are numbers and plain text (a pickle may hold code)"
+        )
     if any(extent < 0 for extent in shape):
         raise InputError(f"{where}: shape {shape} is negative")
     return shape, fortran, dtype
@@ -65,7 +67,9 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, size: i
     if info.compress_type not in _METHODS:
         raise InputError(f"{where}: compression method {info.compress_type}, allowed are stored and deflated")
     if info.compress_size > size or info.file_size > (info.compress_size + 64) * _MAX_DEFLATE_RATIO:
-        raise InputError(f"{where}: {info.file_size} bytes claimed, more than a file of {size} bytes can hold")
+        raise InputError(
+            f"{where}: {info.file_size} bytes claimed, more than a file of {size} bytes can hold"
+        )
     try:
         with archive.open(info) as stream:
             shape, fortran, dtype = _header(stream, where)
@@ -73,7 +77,9 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, size: i
             for extent in shape:
                 nbytes *= extent
             if nbytes > info.file_size:
-                raise InputError(f"{where}: shape {shape} of {dtype} needs {nbytes} bytes, {info.file_size} are there")
+                raise InputError(
+                    f"{where}: shape {shape} of {dtype} needs {nbytes} bytes, {info.file_size} are there"
+                )
             # A buffer of our own instead of read(): one copy of a large array, not two.
             flat = np.empty(nbytes, dtype=np.uint8)
             view = memoryview(flat)

@@ -40,7 +40,9 @@ def _unlz4(path: Path) -> BinaryIO:
     if helper is None and shutil.which("lz4"):
         helper = ["lz4", "-dc"]
     if helper is None:
-        raise InputError(f"{path}: lz4 data needs apt's helper ({_APT_HELPER}) or the lz4 command; or unpack it first")
+        raise InputError(
+            f"{path}: lz4 data needs apt's helper ({_APT_HELPER}) or the lz4 command; or unpack it first"
+        )
     done = subprocess.run([*helper, str(path)], capture_output=True, check=False)
     if done.returncode != 0:
         raise InputError(f"{path}: damaged lz4 data ({done.stderr.decode(errors='replace')[-200:]})")
