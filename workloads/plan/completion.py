@@ -1,24 +1,24 @@
 """The completion-time model of an upload order: z = ceil(n/k) + ceil(Q(ceil(n/k)) / k) of SwitchGNN (ATC'25).
 
-The model counts in slots; one slot moves one vertex over one host link. There are k workers. In slot t = 1, 2, ... the
-next k vertices of the order are uploaded, so all n are up after T = ceil(n/k) slots. The result of v completes in
-the slot in which the last of v's neighbours is uploaded (v's own upload is not needed for it), waits in the
-egress queue, and can leave from the next slot on; up to k results leave per slot. Q(t) is the number of results
-waiting after slot t:
+The model counts in slots; one slot moves one vertex over one host link. There are k workers. In slot t = 1,
+2, ... the next k vertices of the order are uploaded, so all n are up after T = ceil(n/k) slots. The result
+of v completes in the slot in which the last of v's neighbours is uploaded (v's own upload is not needed for
+it), waits in the egress queue, and can leave from the next slot on; up to k results leave per slot. Q(t) is
+the number of results waiting after slot t:
 
     Q(0) = 0,   Q(t) = max(0, Q(t-1) - k) + c(t)      c(t): results that complete in slot t
 
 After slot T nothing more arrives, so the queue drains in ceil(Q(T)/k) further slots, which gives z.
 
 The star. The paper's analysis has one shared channel (k = 1) and asks when the n - 1 leaves have the hub's
-feature; the hub's own result, which can only complete with the last leaf's upload, is left out (`awaited`). With the
-hub at position p the n - 1 leaf results complete in slot p and n - p of them have left by slot n, so Q(n) = p - 1
-and z = n + p - 1: n when the hub is first. A random order has p uniform on 1..n, so its mean is n + (n - 1)/2 =
-(3n - 1)/2. GAMR's root is random, so the hub is first or second: z is n or n + 1. Awaiting the hub's result too adds
-at most one slot.
+feature; the hub's own result, which can only complete with the last leaf's upload, is left out (`awaited`).
+With the hub at position p the n - 1 leaf results complete in slot p and n - p of them have left by slot n,
+so Q(n) = p - 1 and z = n + p - 1: n when the hub is first. A random order has p uniform on 1..n, so its mean
+is n + (n - 1)/2 = (3n - 1)/2. GAMR's root is random, so the hub is first or second: z is n or n + 1.
+Awaiting the hub's result too adds at most one slot.
 
-`completion_by_port` is the same clock for a real block: each worker has its own upload link and its own egress
-queue, so the model sees which worker's port a burst of results falls on.
+`completion_by_port` is the same clock for a real block: each worker has its own upload link and its own
+egress queue, so the model sees which worker's port a burst of results falls on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ Ints = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class Completion:
-    """slots: z, when the last awaited result is delivered. backlog: the most results in one queue after a slot."""
+    """slots: z, when the last awaited result is delivered. backlog: the most results in one queue after a
+    slot.
+    """
 
     slots: int
     backlog: int
@@ -44,8 +46,8 @@ def completion_time(
 ) -> Completion:
     """The paper's z for one block, with a pooled egress of k results per slot.
 
-    adj_ptr [n+1], adj: the block's symmetric adjacency, every vertex with at least one neighbour; order: [n] the
-    vertices in upload order; k: workers; awaited: bool[n], whose results count (default all).
+    adj_ptr [n+1], adj: the block's symmetric adjacency, every vertex with at least one neighbour; order: [n]
+    the vertices in upload order; k: workers; awaited: bool[n], whose results count (default all).
     """
     n = len(order)
     position = np.empty(n, dtype=np.int64)
@@ -93,8 +95,8 @@ def _completion_slots(adj_ptr: Ints, adj: Ints, upload_slot: npt.NDArray[np.int6
 
 def _queue_after(arrivals: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.int64]:
     """Q(t) for t = 0, 1, ...: the recursion of the module's docstring, solved with a running minimum."""
-    # Without the floor at zero, w(t) = sum of arrivals up to t-1, less k(t-1), is what has entered and could have
-    # left; the queue is w above its lowest level so far, plus what arrives in slot t itself.
+    # Without the floor at zero, w(t) = sum of arrivals up to t-1, less k(t-1), is what has entered and could
+    # have left; the queue is w above its lowest level so far, plus what arrives in slot t itself.
     entered = np.concatenate([[0], np.cumsum(arrivals)[:-1]])
     slots = np.arange(len(arrivals))
     free = entered - k * slots

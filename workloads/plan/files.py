@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,23 @@ FORMAT = "netfold-plan"
 FORMAT_VERSION = 1
 
 
+def check_plan_target(folder: Path) -> None:
+    """Raise InputError when a plan must not be saved there: something other than a plan would be replaced."""
+    folder = Path(folder)
+    if not os.path.lexists(folder):
+        return
+    ours = {"plan.json", *(f"{name}.npy" for name in ARRAYS)}
+    if folder.is_symlink() or not folder.is_dir() or not ours.issuperset(os.listdir(folder)):
+        raise InputError(f"plan folder: {folder} is not a plan; allowed: a new name, or a plan to replace")
+
+
 def save_plan(plan: Plan, folder: Path) -> None:
     """Write the plan to `folder`, replacing a plan that is there; the folder appears whole or not at all.
 
     Raises InputError when the folder cannot be written or holds something other than a plan.
     """
     folder = Path(folder)
-    if (
-        folder.exists()
-        and not (folder / "plan.json").is_file()
-        and (not folder.is_dir() or any(folder.iterdir()))
-    ):
-        raise InputError(
-            f"plan folder: {folder} exists and is not a plan; allowed: a new name, or a plan to replace"
-        )
+    check_plan_target(folder)
     head = {"format": FORMAT, "version": FORMAT_VERSION, "digest": plan.digest}
     head["scalars"] = {name: getattr(plan, name) for name in SCALARS}
     head["arrays"] = {name: len(getattr(plan, name)) for name in ARRAYS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from workloads.plan.capacity import (
     require_room_for_an_edge,
 )
 from workloads.plan.plan import BlocksMode, Order, Plan, ResidualMode, freeze_plan
+from workloads.plan.store import keep_plan, kept_plan, plan_folder
 from workloads.plan.traffic import ByteModel
 
 MAX_WIDTH = 1 << 20
@@ -73,6 +74,29 @@ def make_plan(
     )
     if blocks == "multilevel":
         require_room_for_an_edge(capacity)
+    # All that decides the result but the graph and the partition, which their digests stand for.
+    scalars: dict[str, Any] = {
+        "num_workers": partition.k,
+        "width": width,
+        "values_per_packet": values_per_packet,
+        "chunks": chunks,
+        "aggregators": capacity.aggregators,
+        "memory_bytes": memory_bytes or 0,
+        "aggregator_bytes": aggregator_bytes,
+        "per_vertex_bytes": per_vertex_bytes,
+        "per_edge_bytes": per_edge_bytes,
+        "order": order,
+        "blocks_mode": blocks,
+        "residual_mode": residual,
+        "seed": seed,
+        "graph_name": graph.name,
+        "graph_digest": graph.digest,
+        "partition_digest": partition.digest,
+    }
+    folder = plan_folder(cache, repr(scalars))
+    kept = kept_plan(folder)
+    if kept is not None:
+        return kept
     boundary, ptr, adj = _kernels.boundary_graph(graph.indptr, graph.indices, partition.parts)
     owner = partition.parts[boundary]
     levels, left = build_levels(
@@ -86,27 +110,11 @@ def make_plan(
         seed=seed,
         progress=progress,
     )
-    return freeze_plan(
-        num_workers=partition.k,
-        width=width,
-        values_per_packet=values_per_packet,
-        chunks=chunks,
-        aggregators=capacity.aggregators,
-        memory_bytes=memory_bytes or 0,
-        aggregator_bytes=aggregator_bytes,
-        per_vertex_bytes=per_vertex_bytes,
-        per_edge_bytes=per_edge_bytes,
-        order=order,
-        blocks_mode=blocks,
-        residual_mode=residual,
-        seed=seed,
-        graph_name=graph.name,
-        graph_digest=graph.digest,
-        partition_digest=partition.digest,
-        boundary=boundary,
-        owner=owner,
-        **join_levels(levels, left, len(boundary)),
-    )
+    del ptr, adj  # the levels hold the edges now
+    plan = freeze_plan(**scalars, boundary=boundary, owner=owner, **join_levels(levels, left, len(boundary)))
+    if blocks == "multilevel":
+        keep_plan(folder, plan)
+    return plan
 
 
 def _check_input(graph: Graph, partition: Partition) -> None:
@@ -114,7 +122,7 @@ def _check_input(graph: Graph, partition: Partition) -> None:
         raise InputError(f"graph {graph.name}: it has no edges, so there is nothing to propagate")
     if len(partition.parts) != graph.num_vertices:
         raise InputError(
-            f"partition: it has {len(partition.parts)} vertices, but graph {graph.name} has {graph.num_vertices}"
+            f"partition: it has {len(partition.parts)} vertices, graph {graph.name} has {graph.num_vertices}"
         )
 
 

@@ -147,7 +147,7 @@ def plan_digest(values: Mapping[str, Any]) -> str:
     for name, dtype in ARRAYS.items():
         array = np.ascontiguousarray(values[name], dtype=dtype)
         digest.update(f"|{name}[{len(array)}]".encode())
-        digest.update(memoryview(array).cast("B") if array.size else b"")
+        digest.update(array.view(np.uint8).data)
     return digest.hexdigest()
 
 

@@ -1,0 +1,12 @@
+"""The commands of the workloads rooms, for the front door."""
+
+from __future__ import annotations
+
+import argparse
+
+from workloads.plan import cli as plan_cli
+
+
+def add_commands(subparsers: argparse._SubParsersAction) -> None:
+    """Add `netfold plan`."""
+    plan_cli.add_commands(subparsers)
