@@ -21,7 +21,7 @@ from workloads.errors import InputError
 MAX_WORKERS = 65_535  # a worker's number is 16 bits on the wire
 AGGREGATOR_HEADER_BYTES = 8  # control word (owner, count) of each aggregator; the rest holds int32 values
 # Ethernet + IPv4 + UDP + netfold's own header, rounded up; only bounds the MTU check
-PACKET_HEADER_BYTES = 64
+PACKET_HEADER_BYTES = 48
 _LEAF_SPINE = re.compile(r"leaf-spine:([0-9]{1,5})[x×]([0-9]{1,5})")
 
 
@@ -52,7 +52,7 @@ class GraphSection:
 class PartitionSection:
     """How vertices are placed on workers."""
 
-    method: str = key("metis", choices=("metis",))  # SwitchGNN: METIS
+    method: str = key("metis", choices=("metis", "random", "contiguous"))  # SwitchGNN: METIS
     balance: str = key("unit", choices=("unit", "degree", "feature"))
     seed: int = key(1, low=0, high=2**31 - 1)
 
@@ -215,6 +215,10 @@ class ComputeSection:
 class RunSection:
     """How the simulation itself runs and what it records."""
 
+    systems: str = ""  # comma-separated names (workloads/systems); empty: the command's own choice
+    # Whether in-network systems run with free recirculation, within Tofino's limits, or once with each.
+    recirculation: str = key("both", choices=("both", "free", "tofino"))
+    memory_sweep: str = ""  # comma-separated sizes: memory-bound systems run with each, recirculation free
     value_mode: bool = False  # packets carry numbers; what owners receive is checked against the oracle
     sample_interval_ns: int = key(0, unit="ns", low=100, high=1e12, word="auto")
     packet_sample: int = key(0, low=0, high=2**31 - 1)  # every Nth packet is recorded; 0: none

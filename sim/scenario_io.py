@@ -31,7 +31,7 @@ def load_scenario(path: str | Path | None = None, overrides: Mapping[str, object
             if section == "netfold":
                 continue  # provenance written by `dump_scenario`
             if not isinstance(keys, dict):
-                raise InputError(f"{path}: {_quoted(section)} stands outside a section; keys belong in [section]s")
+                raise InputError(f"{path}: {_quoted(section)} stands outside a section; add a [section]")
             given |= {f"{section}.{name}": value for name, value in keys.items()}
     given |= overrides or {}
     sections: dict[str, dict[str, Any]] = {}

@@ -1,0 +1,97 @@
+"""One simulation in its own process: ns-3's Simulator is process-wide, so each gets a fresh one."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from sim.prepare import Job
+from sim.results import write_run
+from workloads.errors import InputError
+from workloads.plan import Plan
+
+ENGINE = "sim.engine:simulate"
+REPORT_EVERY_S = 0.2
+
+
+class Run(Protocol):
+    """What an engine returns; see sim/engine.py."""
+
+    summary: dict[str, Any]
+    tables: dict[str, dict[str, np.ndarray]]
+    results: Any
+
+
+def run_job(job: Job, folder: Path, engine: str, pipe: Connection) -> None:
+    """Simulate, write <folder>/<label>, and tell the parent through the pipe.
+
+    Sends ("progress", ns, packets, share), then ("done", summary) or ("failed", one line, traceback). The
+    target of a spawned process; Ctrl-C is the parent's to handle.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pipe.send(("done", _simulate(job, folder, engine, pipe)))
+    except InputError as error:
+        pipe.send(("failed", str(error), ""))
+    except BrokenPipeError:
+        pass  # the parent is gone; nobody is left to tell
+    except Exception as error:
+        line = " ".join(f"{type(error).__name__}: {error}".split())
+        pipe.send(("failed", line[:300], traceback.format_exc()))
+
+
+def _simulate(job: Job, folder: Path, engine: str, pipe: Connection) -> dict[str, Any]:
+    module, _, function = engine.partition(":")
+    simulate: Callable[..., Run] = getattr(import_module(module), function)
+    plans = {width: Plan.load(path) for width, path in job.plans.items()}
+    features = {width: np.load(path)["features"] for width, path in job.values.items()}
+    started = time.perf_counter()
+    run = simulate(
+        job.variant.scenario,
+        job.variant.system,
+        plans,
+        job.phases,
+        progress=_Reporter(pipe),
+        features=features or None,
+    )
+    summary = dict(run.summary)
+    if job.values:
+        summary["values_equal_oracle"] = _check_values(job, run)
+    summary["wall_s"] = round(time.perf_counter() - started, 3)
+    summary["peak_memory_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    part = folder / f".{job.variant.label}.part"
+    write_run(part, summary, run.tables)
+    os.replace(part, folder / job.variant.label)
+    return summary
+
+
+def _check_values(job: Job, run: Run) -> bool:
+    """Whether every propagation's results equal the oracle's sums, bit for bit."""
+    expected = {width: np.load(path)["expected"] for width, path in job.values.items()}
+    widths = [phase.width for phase in job.phases if phase.width]
+    return len(run.results) == len(widths) and all(
+        np.array_equal(result, expected[width]) for result, width in zip(run.results, widths, strict=True)
+    )
+
+
+class _Reporter:
+    """Sends an engine's progress to the parent, a few times a second."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe, self.last = pipe, 0.0
+
+    def __call__(self, simulated_ns: int, packets: int, share: float) -> None:
+        now = time.monotonic()
+        if now - self.last >= REPORT_EVERY_S:
+            self.last = now
+            self.pipe.send(("progress", int(simulated_ns), int(packets), float(share)))

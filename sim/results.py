@@ -1,0 +1,153 @@
+"""The results folder: Parquet tables and summaries, written beside and moved into place when complete.
+
+    <folder>/scenario.toml       the resolved scenario with the version: `netfold run` on it repeats the run
+    <folder>/summary.json        graph, partition, per-run figures, failures
+    <folder>/<run>/*.parquet     queues, blocks, epochs, packets of one system run; summary.json beside them
+The same seed and versions give byte-identical Parquet: no times of day, fixed order, fixed encoding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workloads.errors import InputError
+
+# Columns and types of every table, in file order.
+SCHEMAS: dict[str, pa.Schema] = {
+    "queues": pa.schema(
+        [
+            ("time_ns", pa.int64()),
+            ("switch", pa.string()),
+            ("port", pa.int32()),
+            ("backlog_bytes", pa.int64()),
+            ("shared_bytes", pa.int64()),
+        ]
+    ),
+    "blocks": pa.schema(
+        [
+            ("propagation", pa.int32()),
+            ("layer", pa.int32()),
+            ("direction", pa.string()),
+            ("block", pa.int32()),
+            ("level", pa.int32()),
+            ("vertices", pa.int64()),
+            ("start_ns", pa.int64()),
+            ("end_ns", pa.int64()),
+        ]
+    ),
+    "epochs": pa.schema(
+        [
+            ("layer", pa.int32()),
+            ("direction", pa.string()),
+            ("worker", pa.int32()),
+            ("start_ns", pa.int64()),
+            ("comm_start_ns", pa.int64()),
+            ("comm_end_ns", pa.int64()),
+            ("end_ns", pa.int64()),
+        ]
+    ),
+    "packets": pa.schema(
+        [
+            ("time_ns", pa.int64()),
+            ("kind", pa.string()),
+            ("src", pa.int32()),
+            ("dst", pa.int32()),
+            ("vertex", pa.int64()),
+            ("chunk", pa.int32()),
+            ("block", pa.int32()),
+            ("bytes", pa.int32()),
+            ("hop", pa.int32()),
+        ]
+    ),
+}
+NOT_REPRODUCIBLE = ("wall_s", "peak_memory_bytes")  # measured on this machine: kept out of Parquet
+
+
+def write_run(
+    folder: Path, summary: Mapping[str, Any], tables: Mapping[str, Mapping[str, np.ndarray]]
+) -> None:
+    """Write one system run's tables and summary.json into `folder` (created, parents too)."""
+    folder.mkdir(parents=True)
+    for name, schema in SCHEMAS.items():
+        write_table(folder / f"{name}.parquet", tables.get(name, {}), schema)
+    write_json(folder / "summary.json", summary)
+
+
+def write_table(path: Path, columns: Mapping[str, np.ndarray], schema: pa.Schema) -> None:
+    """One Parquet file with exactly the schema's columns; no columns at all means no rows.
+
+    Raises ValueError when columns are missing, superfluous or of unequal length.
+    """
+    if columns and set(columns) != set(schema.names):
+        raise ValueError(f"{path.name}: columns {sorted(columns)} given, {sorted(schema.names)} expected")
+    arrays = [
+        pa.array(_plain(columns[name]) if columns else [], type=kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
+    ]
+    table = pa.Table.from_arrays(arrays, schema=schema)
+    pq.write_table(table, path, compression="zstd", row_group_size=1 << 20)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Keys sorted, numbers plain, so that equal contents give equal files."""
+    text = json.dumps(content, indent=2, sort_keys=True, default=_json_number, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+class ResultsFolder:
+    """A results folder under construction: written beside its place, moved there by `commit`.
+
+    Raises InputError when the place is taken by something that is not a results folder, or cannot be written.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.building = place.parent / f".{place.name}.building-{os.getpid()}"
+        if place.exists() and not is_results(place) and (not place.is_dir() or any(place.iterdir())):
+            raise InputError(f"--output: {place} exists and is no results folder; give another place")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(self.building, ignore_errors=True)
+            self.building.mkdir()
+        except OSError as error:
+            raise InputError(f"--output: {place} cannot be written ({error.strerror})") from None
+
+    def commit(self, scenario_toml: str, summary: Mapping[str, Any]) -> None:
+        """Write the two top files and move the folder into place, over earlier results of the same name."""
+        (self.building / "scenario.toml").write_text(scenario_toml, encoding="utf-8")
+        write_json(self.building / "summary.json", summary)
+        aside = self.place.parent / f".{self.place.name}.replaced-{os.getpid()}"
+        if self.place.exists():
+            os.replace(self.place, aside)
+        os.replace(self.building, self.place)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        shutil.rmtree(self.building, ignore_errors=True)
+
+
+def is_results(folder: Path) -> bool:
+    """Whether `folder` is a results folder that a run has committed."""
+    return (folder / "summary.json").is_file() and (folder / "scenario.toml").is_file()
+
+
+def _plain(values: np.ndarray) -> np.ndarray | list[str]:
+    return [str(value) for value in values] if values.dtype.kind == "O" else values
+
+
+def _json_number(value: object) -> int | float:
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, np.floating):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} has no place in a summary")
