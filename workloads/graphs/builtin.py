@@ -64,7 +64,7 @@ def rmat_sizes(source: str, text: str) -> tuple[int, int]:
 def rmat(
     scale: int, edge_factor: int, seed: int, progress: Callable[[int, int], None] | None = None
 ) -> Graph:
-    """R-MAT with Graph500's probabilities: 2^scale vertices, edge_factor * 2^scale edges drawn, then made simple."""
+    """R-MAT with Graph500's probabilities: 2^scale vertices, edge_factor * 2^scale edges drawn."""
     drawn = edge_factor << scale
     csr = _kernels.rmat(scale, drawn, seed, None if progress is None else lambda done: progress(done, drawn))
     notes = f"{drawn} edges drawn, {len(csr[1]) // 2} left without loops and duplicates"
@@ -74,7 +74,7 @@ def rmat(
 
 
 def from_networkx(name: str) -> Graph:
-    """One of the real graphs in networkx. Vertices are numbered in networkx's (fixed) order; weights dropped."""
+    """One of the real graphs in networkx. Numbered in networkx's (fixed) order; weights dropped."""
     make, what = NETWORKX[name]
     real = make()
     number = {vertex: i for i, vertex in enumerate(real.nodes)}

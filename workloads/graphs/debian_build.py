@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def summary_buckets(summary: str) -> list[int]:
 
 
 def dependency_edges(packages: dict[str, Package]) -> npt.NDArray[np.int32]:
-    """int32[e, 2] edges (package, what it needs) as positions in `packages`; may hold duplicates and loops."""
+    """int32[e, 2] edges (package, what it needs) as positions in `packages`; duplicates and loops may be."""
     number = {name: i for i, name in enumerate(packages)}
     provider: dict[str, tuple[int, str]] = {}
     for package in packages.values():
@@ -59,13 +59,12 @@ def dependency_edges(packages: dict[str, Package]) -> npt.NDArray[np.int32]:
     return np.array(pairs, dtype=np.int32).reshape(-1, 2)
 
 
-def release_of(indices: Sequence[Path]) -> tuple[str, str, str]:
-    """Name, date and source from the Release file that apt keeps beside its first index, else the file's name."""
-    first = indices[0]
+def release_of(main: Path, indices: Sequence[Path]) -> tuple[str, str, str]:
+    """Name, date and source from the Release file that apt keeps by its index `main`, else the file's name."""
     fields: dict[str, str] = {}
-    prefix = re.match(r"(.*_dists_[^_]+)_", first.name)
+    prefix = re.match(r"(.*_dists_[^_]+)_", main.name)
     for kind in ("InRelease", "Release") if prefix else ():
-        path = first.with_name(f"{prefix.group(1) if prefix else ''}_{kind}")
+        path = main.with_name(f"{prefix.group(1) if prefix else ''}_{kind}")
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
             fields = dict(re.findall(r"^([A-Za-z]+): (.*)$", text.partition("\nMD5Sum:")[0], re.MULTILINE))
@@ -76,14 +75,24 @@ def release_of(indices: Sequence[Path]) -> tuple[str, str, str]:
         date = "on an unknown date"
     name = f"{fields.get('Origin', '').lower()}-{fields.get('Codename', '')}"
     if not re.fullmatch(r"[a-z]+-[a-z]+", name):
-        name = f"debian ({first.name})"
+        name = f"debian ({main.name})"
     version = f"{fields['Label']} {fields['Version']}, " if {"Label", "Version"} <= fields.keys() else ""
     return name, date, version + "apt index " + ", ".join(path.name for path in indices)
 
 
-def build_debian(indices: Sequence[Path], out: Path) -> Graph:
-    """Build the snapshot `out` from Packages indices and return its graph. Raises InputError on a bad index."""
-    packages = merge(package for path in indices for package in read_index(path))
+def build_debian(
+    indices: Sequence[Path], out: Path, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Graph:
+    """Build the snapshot `out` from Packages indices and return its graph. Raises InputError.
+
+    progress is called with (indices read, indices).
+    """
+    found: dict[Path, list[Package]] = {}
+    for i, path in enumerate(indices):
+        found[path] = list(read_index(path))
+        progress(i + 1, len(indices))
+    packages = merge(package for part in found.values() for package in part)
+    main = max(found, key=lambda path: len(found[path]))
     sections = sorted({package.section for package in packages.values()})
     n = len(packages)
     edges = dependency_edges(packages)
@@ -95,7 +104,7 @@ def build_debian(indices: Sequence[Path], out: Path) -> Graph:
         out,
         {
             "format": np.array([FORMAT, FEATURE_WIDTH], dtype=np.int32),
-            "text": pack_lines(release_of(indices)),
+            "text": pack_lines(release_of(main, indices)),
             "sections": pack_lines(sections),
             "names": pack_lines(packages),
             "labels": np.array([sections.index(p.section) for p in packages.values()], dtype=np.int16),

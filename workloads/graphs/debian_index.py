@@ -1,4 +1,4 @@
-"""Read apt `Packages` indices: which packages there are, and which package each dependency clause leads to."""
+"""Read apt `Packages` indices: which packages there are, and the clauses of what they need."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _clauses(fields: dict[str, str]) -> list[tuple[str, ...]]:
 
 
 def read_index(path: Path) -> Iterator[Package]:
-    """The packages of one index. Raises InputError (file, line) when it is not a Packages index or is damaged."""
+    """The packages of one index. Raises InputError (file, line) when it is none or is damaged."""
     count = 0
     try:
         for line, fields in _stanzas(path):

@@ -1,4 +1,4 @@
-"""`Graph`, the frozen value every later step reads: a simple symmetric graph in CSR, with what is known of it."""
+"""`Graph`, the frozen value every later step reads: a simple symmetric graph in CSR."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def make_graph(
     if features is not None and features.shape != (n, feature_width):
         raise ValueError(f"features have shape {features.shape}, declared ({n}, {feature_width})")
     arrays: list[npt.NDArray[np.generic] | None] = [indptr, indices, features, labels, split]
-    for array in arrays:
-        if array is not None:
-            array.flags.writeable = False
+    for part in arrays:
+        if part is not None:
+            part.flags.writeable = False
     digest = content_digest(arrays, feature_width, num_classes)
     return Graph(
         name, indptr, indices, feature_width, num_classes, features, labels, split, provenance, digest

@@ -1,4 +1,4 @@
-"""A progress bar on stderr for graph work that takes more than two seconds; a line now and then without a terminal."""
+"""A progress bar on stderr for work of more than two seconds; a line now and then without a terminal."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def catalogue() -> list[tuple[str, str, str]]:
     """(name, kind, what it is) of everything that can be named without a file."""
     rows = [("debian", "real", DEBIAN)]
     for name, shape in standins.shapes().items():
-        what = f"{shape.vertices:,} vertices, {shape.directed_edges:,} directed edges, {shape.feature_width} features"
+        what = f"{shape.vertices:,} vertices, {shape.directed_edges:,} directed edges"
         rows.append((name, "synthetic stand-in", what))
     rows += [(form, "generated", what) for form, what in SHAPES.values()]
     rows += [(name, "real", what) for name, (_, what) in builtin.NETWORKX.items()]
@@ -53,7 +53,7 @@ def load_graph(
         return _stand_in(source, scale, seed, features, cache)
     if scale != 1.0:
         raise InputError(
-            f"scale: {scale:g} for graph {source!r}, only stand-ins ({', '.join(standins.shapes())}) are scaled"
+            f"scale: {scale:g} for graph {source[:80]!r}, allowed only for {', '.join(standins.shapes())}"
         )
     if source == "debian":
         return debian_snapshot.load_snapshot()
@@ -110,4 +110,5 @@ def _unknown(source: str) -> str:
     names = [name for name, _, _ in catalogue()]
     close = difflib.get_close_matches(source, [*names, *SHAPES], 3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"graph {source[:80]!r}: no such name, file or folder{hint}; allowed are {', '.join(names)}, a path or FORMAT:path"
+    allowed = ", ".join((*names, "a path", "FORMAT:path"))
+    return f"graph {source[:80]!r}: no such name, file or folder{hint}; allowed are {allowed}"

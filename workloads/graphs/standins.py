@@ -53,17 +53,12 @@ class Shape:
 def shapes() -> dict[str, Shape]:
     """Every stand-in's shape by name."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return {
-        name: Shape(
-            **{
-                key: tuple(value) if key == "split" else value
-                for key, value in row.items()
-                if key != "sources"
-            }
-        )
-        for name, row in table.items()
-        if name != "rules"
-    }
+    result = {}
+    for name, row in table.items():
+        if name != "rules":
+            values = {key: value for key, value in row.items() if key != "sources"}
+            result[name] = Shape(**(values | {"split": tuple(values["split"])}))
+    return result
 
 
 def _power_integral(power: float, low: float, high: float) -> float:
@@ -90,7 +85,7 @@ def least_degree(exponent: float, mean: float, most: float) -> float:
 
 
 def exponent_for_share(share: float, mean: float, most: float) -> float:
-    """The exponent at which the fifth of the vertices with the highest degrees holds `share` of all degree."""
+    """The exponent at which the fifth of the vertices with the highest degrees holds `share` of it all."""
 
     def missing(exponent: float) -> float:
         low = least_degree(exponent, mean, most)
@@ -166,9 +161,7 @@ def stand_in(
     split[order[:train]] = 0
     split[order[train : train + valid]] = 1
 
-    notes = [
-        f"degree-corrected block model with the published shape of {name}, see workloads/graphs/data/standins.toml"
-    ]
+    notes = [f"degree-corrected block model, shape of {name} (sources: workloads/graphs/data/standins.toml)"]
     if scale != 1:
         notes.append(f"{scale:g} of its vertices in {blocks} of its {shape.classes} classes")
     degrees = np.sort(np.diff(indptr))[::-1]

@@ -28,9 +28,7 @@ _MAX_JSON_BYTES = 1 << 20
 
 
 def _crc(array: npt.NDArray[Any]) -> int:
-    data = (
-        memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)) if array.size else memoryview(b"")
-    )
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
     crc = 0
     for start in range(0, len(data), _STEP):
         crc = zlib.crc32(data[start : start + _STEP], crc)
@@ -38,7 +36,7 @@ def _crc(array: npt.NDArray[Any]) -> int:
 
 
 def save_graph(graph: Graph, folder: Path) -> None:
-    """Write the graph to `folder`, whole or not at all. Raises InputError when the place cannot be written."""
+    """Write the graph to `folder`, whole or not at all. Raises InputError when it cannot be written."""
     arrays = {name: array for name in _TYPES if (array := getattr(graph, name)) is not None}
     about = {
         "format": FORMAT,
@@ -63,7 +61,7 @@ def _field(about: dict[str, Any], where: str, name: str, kind: type) -> Any:
 
 
 def load_saved(folder: Path) -> Graph:
-    """The graph that `save_graph` wrote, memory-mapped. Raises InputError when anything is missing or damaged.
+    """The graph that `save_graph` wrote, memory-mapped. Raises InputError when any of it is damaged.
 
     That the arrays form a simple symmetric graph is vouched for by the checksums, not checked again.
     """
@@ -97,19 +95,23 @@ def load_saved(folder: Path) -> Graph:
             arrays[name] = array
     n = len(arrays["indptr"]) - 1
     width, classes = (_field(about, where, key, int) for key in ("feature_width", "num_classes"))
-    shapes = {"indptr": {(n + 1,)}, "features": {(n, width)}, "labels": {(n,), (n, classes)}, "split": {(n,)}}
-    for name, allowed in shapes.items():
-        if arrays[name] is not None and arrays[name].shape not in allowed:
-            raise InputError(f"{folder}/{name}.npy: shape {arrays[name].shape} does not fit {n} vertices")
-    if (
-        n < 0
-        or width < 0
-        or classes < 0
-        or arrays["indices"].ndim != 1
-        or arrays["indptr"][-1] != len(arrays["indices"])
-    ):
-        raise InputError(f"{folder}: indptr and indices do not belong together")
+    allowed: dict[str, set[tuple[int, ...]]] = {
+        "indptr": {(n + 1,)},
+        "indices": {(arrays["indices"].size,)},
+        "features": {(n, width)},
+        "labels": {(n,), (n, classes)},
+        "split": {(n,)},
+    }
+    for name, array in arrays.items():
+        if array is not None and array.shape not in allowed[name]:
+            raise InputError(f"{folder}/{name}.npy: shape {array.shape} does not fit {n} vertices")
+    if n < 0 or width < 0 or classes < 0 or int(arrays["indptr"][-1]) != len(arrays["indices"]):
+        raise InputError(f"{folder}: indptr and indices do not belong together, or a width is negative")
     return Graph(
-        _field(about, where, "name", str), arrays["indptr"], arrays["indices"], width, classes, arrays["features"],
-        arrays["labels"], arrays["split"], Provenance(kind, source, seed, notes), _field(about, where, "digest", str),
-    )  # fmt: skip
+        name=_field(about, where, "name", str),
+        feature_width=width,
+        num_classes=classes,
+        provenance=Provenance(kind, source, seed, notes),
+        digest=_field(about, where, "digest", str),
+        **arrays,
+    )

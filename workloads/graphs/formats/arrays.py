@@ -35,13 +35,13 @@ def label_vector(where: str, array: npt.NDArray[Any], n: int) -> npt.NDArray[np.
     """int32[n] class numbers, -1 for none."""
     if array.dtype.kind not in "iu" or array.shape != (n,):
         raise InputError(f"{where}: {array.dtype}{list(array.shape)}, expected whole numbers of shape [{n}]")
-    if n and not (-1 <= int(array.min()) and int(array.max()) < n + 2**16):
+    if n and (int(array.min()) < -1 or int(array.max()) >= n + 2**16):
         raise InputError(f"{where}: classes {array.min()}..{array.max()}, allowed is -1..{n + 2**16 - 1}")
     return array.astype(np.int32)
 
 
 def scipy_sparse(path: Path) -> Csr:
-    """The graph of a square matrix that `scipy.sparse.save_npz` wrote (COO or CSR); the values are not read."""
+    """The graph of a square matrix that `scipy.sparse.save_npz` wrote (COO or CSR); values are not read."""
     parts = read_npz(path, {"shape": True, "row": False, "col": False, "indices": False, "indptr": False})
     shape = parts["shape"]
     if shape.dtype.kind not in "iu" or shape.shape != (2,) or shape[0] != shape[1]:

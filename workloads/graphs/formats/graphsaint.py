@@ -1,4 +1,4 @@
-"""GraphSAINT's data sets: adj_full.npz, feats.npy, class_map.json, role.json (Flickr, Reddit, Yelp, Amazon, PPI).
+"""GraphSAINT's data sets (Flickr, Reddit, Yelp, Amazon): adj_full.npz, feats.npy, class_map.json, role.json.
 
 adj_train.npz, where present, is the part of adj_full between training vertices; full-graph training needs it
 not.

@@ -1,4 +1,4 @@
-"""MatrixMarket coordinate files (https://math.nist.gov/MatrixMarket/formats.html): a square matrix is a graph."""
+"""MatrixMarket coordinate files (math.nist.gov/MatrixMarket/formats.html): a square matrix is a graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYMMETRIES = ("general", "symmetric")
 
 
 def read(path: Path) -> Graph:
-    """Read pattern, real or integer entries, general or symmetric; the values are dropped. Raises InputError."""
+    """Read pattern, real or integer entries, general or symmetric; values are dropped. Raises InputError."""
     banner, _ = first_line(path)
     words = banner.lower().split()
     if words[:1] != ["%%matrixmarket"] or len(words) != 5:

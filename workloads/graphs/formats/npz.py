@@ -1,4 +1,4 @@
-"""Read .npz and .npy files from strangers: no pickles, and no allocation that the file's size does not justify."""
+"""Read .npz and .npy files of strangers: no pickles, no allocation that the file's size does not justify."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, size: i
                 )
             # A buffer of our own instead of read(): one copy of a large array, not two.
             flat = np.empty(nbytes, dtype=np.uint8)
-            view = memoryview(flat)
+            view = flat.data
             filled = 0
             while filled < nbytes:
                 got = stream.readinto(view[filled : filled + (16 << 20)])  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""OGB node-property data sets as OGB unpacks them: raw/*.csv.gz and split/SCHEME/{train,valid,test}.csv.gz."""
+"""OGB node-property data sets as OGB unpacks them: raw/*.csv.gz, split/SCHEME/{train,valid,test}.csv.gz."""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 from workloads.errors import InputError
 from workloads.graphs.csr import check_csr
@@ -20,7 +23,7 @@ _PACKED = (".gz", ".xz")
 
 @dataclass(frozen=True)
 class Format:
-    """A reader. files: what it will read of a path, for the cache's key. cached: whether reading is worth keeping."""
+    """A reader. files: what it reads of a path, for the cache's key. cached: whether to keep it."""
 
     title: str
     read: Callable[[Path], Graph]
@@ -36,7 +39,13 @@ def _read_saved(folder: Path) -> Graph:
     # A folder from elsewhere is checked in full; the cache's own entries are trusted after their checksums.
     graph = load_saved(folder)
     check_csr((graph.indptr, graph.indices))
-    arrays = [graph.indptr, graph.indices, graph.features, graph.labels, graph.split]
+    arrays: list[npt.NDArray[Any] | None] = [
+        graph.indptr,
+        graph.indices,
+        graph.features,
+        graph.labels,
+        graph.split,
+    ]
     if content_digest(arrays, graph.feature_width, graph.num_classes) != graph.digest:
         raise InputError(f"{folder}: its content does not have the digest that graph.json states")
     return graph
@@ -60,8 +69,8 @@ FORMATS: dict[str, Format] = {
 }
 
 _BY_SUFFIX = {
-    ".mtx": "matrixmarket", ".graph": "metis", ".metis": "metis", ".txt": "snap", ".csv": "snap", ".tsv": "snap",
-    ".edges": "snap", ".edgelist": "snap", ".el": "snap",
+    ".mtx": "matrixmarket", ".graph": "metis", ".metis": "metis",
+    ".txt": "snap", ".csv": "snap", ".tsv": "snap", ".edges": "snap", ".edgelist": "snap", ".el": "snap",
 }  # fmt: skip
 
 
@@ -81,7 +90,7 @@ def _recognise_folder(path: Path) -> str:
 
 
 def recognise(path: Path) -> str:
-    """The name of a path's format, by the files in a folder, a file's first line or its suffix. Raises InputError."""
+    """The name of a path's format, by a folder's files, a file's first line or suffix. Raises InputError."""
     if path.is_dir():
         return _recognise_folder(path)
     bare = path.with_suffix("") if path.suffix in _PACKED else path
@@ -99,7 +108,7 @@ def recognise(path: Path) -> str:
         return "matrixmarket"
     if line.startswith("Package:"):
         raise InputError(
-            f"{path}: a Packages index; make a graph of it with `netfold graph build-debian {path} -o OUT.npz`"
+            f"{path}: a Packages index; make a graph of it: `netfold graph build-debian {path} -o OUT.npz`"
         )
     if bare.suffix in _BY_SUFFIX:
         return _BY_SUFFIX[bare.suffix]

@@ -21,7 +21,7 @@ _VERTICES_PER_EDGE = 100
 def read_rows(
     path: Path, ints: int, reals: int = 0, *, comma: bool = False, comment: str = "", skip_lines: int = 0
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
-    """(int64[r, ints], float32[r, reals]) per block; empty lines and lines starting with a `comment` are skipped.
+    """(int64[r, ints], float32[r, reals]) per block; empty lines and comments are skipped.
 
     skip_lines: lines at the start that the caller has read. Raises InputError (file, line, what was found).
     """
@@ -57,7 +57,7 @@ def read_ragged(
 
 
 def first_line(path: Path, comment: str = "") -> tuple[str, int]:
-    """The first line that is neither empty nor a comment, and how many lines were read to get it ("" at the end)."""
+    """The first line that is neither empty nor a comment ("" at the end), and the number of lines read."""
     with open_stream(path) as stream, readable(path):
         read = 0
         while raw := stream.readline(1 << 20):

@@ -1,4 +1,4 @@
-"""Open plain, gzip, xz or (through apt's helper) lz4 files as one byte stream; damage becomes one clear line."""
+"""Plain, gzip, xz or (through apt's helper) lz4 files as one byte stream; damage becomes one clear line."""
 
 from __future__ import annotations
 
@@ -57,14 +57,13 @@ def open_stream(path: Path) -> Iterator[BinaryIO]:
             raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
         with path.open("rb") as raw:
             magic = raw.peek(6)[:6]
+            stream: BinaryIO = raw
             if magic.startswith(b"\x1f\x8b"):
-                stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+                stream = cast(BinaryIO, gzip.open(raw))  # noqa: SIM115 (its file is closed here)
             elif magic.startswith(b"\xfd7zXZ\x00"):
-                stream = cast(BinaryIO, lzma.LZMAFile(raw))
+                stream = cast(BinaryIO, lzma.LZMAFile(raw))  # noqa: SIM115
             elif magic.startswith(b"\x04\x22\x4d\x18"):
                 stream = _unlz4(path)
-            else:
-                stream = raw
             yield stream
 
 
