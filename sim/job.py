@@ -65,6 +65,14 @@ def _simulate(job: Job, folder: Path, engine: str, pipe: Connection) -> dict[str
         features=features or None,
     )
     summary = dict(run.summary)
+    switch = job.variant.scenario.switch
+    summary |= {
+        "system": job.variant.system.name,
+        "title": job.variant.system.title,
+        "recirculation": switch.recirculation if job.variant.system.in_network else "",
+        "memory_bytes": 0 if job.variant.system.unlimited_memory else switch.memory_bytes,
+        "pipeline_bins": job.variant.system.pipeline_bins,
+    }
     if job.values:
         summary["values_equal_oracle"] = _check_values(job, run)
     summary["wall_s"] = round(time.perf_counter() - started, 3)

@@ -1,4 +1,4 @@
-"""A small engine for tests of everything around the real one: same signature, made-up but deterministic figures."""
+"""A small engine for tests of all around the real one: its signature, made-up but deterministic figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FAKE_ENGINE = '''
+FAKE_ENGINE = """
 import os, signal, time
 from types import SimpleNamespace
 import numpy as np
@@ -25,8 +25,9 @@ def simulate(scenario, system, plans, phases, *, progress=None, features=None):
         up_bytes=1000 + uploads, down_bytes=1000 + uploads, fabric_bytes=10, total_bytes=2000 + 2 * uploads,
         up_payload_bytes=900, down_payload_bytes=900, passes=7 * uploads, recirculated_passes=6 * uploads,
         results=uploads, bypassed_share=0.25 if system.switching == "fcfs" else 0.0, packets_sent=uploads,
-        packet_hops=2 * uploads, events=4 * uploads, ecn_marks=0, cnps=0, pulls=0, timeouts=0, resends=0, drops=0,
-        saturated=0, backlog_p50_bytes=10, backlog_p99_bytes=100, backlog_max_bytes=1000,
+        packet_hops=2 * uploads, events=4 * uploads, ecn_marks=0, cnps=0, pulls=0,
+        timeouts=0, resends=0, drops=0, saturated=0,
+        backlog_p50_bytes=10, backlog_p99_bytes=100, backlog_max_bytes=1000,
     )
     times = np.arange(0, epoch, epoch // 10)
     tables = dict(
@@ -55,7 +56,7 @@ def slow(scenario, system, *rest, **named):
         open(os.environ["FAKE_STARTED"], "w").close()
         time.sleep(600)
     return simulate(scenario, system, *rest, **named)
-'''
+"""
 
 
 @pytest.fixture

@@ -60,7 +60,9 @@ def test_variants() -> None:
     assert labels() == ["host", "switchgnn-free", "switchgnn-tofino"]
     assert labels(recirculation="tofino") == ["host", "switchgnn-tofino"]
     assert labels(systems="strawman-ul,g3") == ["g3", "strawman-ul-free", "strawman-ul-tofino"]
-    swept = labels(systems="host,strawman-ul,switchgnn", recirculation="free", memory_sweep="10MB,100MB,unlimited")
+    swept = labels(
+        systems="host,strawman-ul,switchgnn", recirculation="free", memory_sweep="10MB,100MB,unlimited"
+    )
     assert swept == [
         "host", "strawman-ul-free", "switchgnn-free", "switchgnn-free@10MB", "switchgnn-free@unlimited",
     ]  # fmt: skip
@@ -87,7 +89,12 @@ def small(**more: object) -> Any:
 def test_a_run_writes_its_folder(tmp_path: Path, fake_engine: str) -> None:
     place, watcher = tmp_path / "results" / "karate", Watcher()
     outcome = run_scenario(
-        small(), place, watcher, default_systems="host,switchgnn", cache=tmp_path / "c", engine=f"{fake_engine}:simulate"
+        small(),
+        place,
+        watcher,
+        default_systems="host,switchgnn",
+        cache=tmp_path / "c",
+        engine=f"{fake_engine}:simulate",
     )
     assert list(outcome.runs) == ["host", "switchgnn-free", "switchgnn-tofino"]
     assert not outcome.failures
@@ -130,7 +137,9 @@ def test_a_crashed_child_is_one_line_and_the_rest_is_kept(tmp_path: Path, fake_e
 def test_nothing_is_left_when_nothing_ran(tmp_path: Path, fake_engine: str) -> None:
     scenario = small(**{"run.systems": "g3"})
     with pytest.raises(InputError, match="signal 9"):
-        run_scenario(scenario, tmp_path / "out" / "r", Watcher(), default_systems="", engine=f"{fake_engine}:crash")
+        run_scenario(
+            scenario, tmp_path / "out" / "r", Watcher(), default_systems="", engine=f"{fake_engine}:crash"
+        )
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -143,10 +152,16 @@ def test_nothing_is_left_when_nothing_ran(tmp_path: Path, fake_engine: str) -> N
         ({"compute.table": "missing.csv"}, "does not exist"),
     ],
 )
-def test_bad_input_leaves_nothing(tmp_path: Path, fake_engine: str, change: dict[str, Any], said: str) -> None:
+def test_bad_input_leaves_nothing(
+    tmp_path: Path, fake_engine: str, change: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InputError, match=said) as error:
         run_scenario(
-            small(**change), tmp_path / "o" / "r", Watcher(), default_systems="host", engine=f"{fake_engine}:simulate"
+            small(**change),
+            tmp_path / "o" / "r",
+            Watcher(),
+            default_systems="host",
+            engine=f"{fake_engine}:simulate",
         )
     assert "\n" not in str(error.value)
     assert list((tmp_path / "o").iterdir()) == []
@@ -167,7 +182,9 @@ def test_ctrl_c_keeps_what_has_finished(
 
     thread = threading.Thread(target=interrupt, daemon=True)
     thread.start()
-    outcome = run_scenario(scenario, tmp_path / "r", watcher, default_systems="", engine=f"{fake_engine}:slow")
+    outcome = run_scenario(
+        scenario, tmp_path / "r", watcher, default_systems="", engine=f"{fake_engine}:slow"
+    )
     thread.join()
     assert outcome.interrupted
     assert list(outcome.runs) == ["host"]

@@ -58,8 +58,9 @@ def test_quantities(text: object, unit: str, expected: int) -> None:
 @pytest.mark.parametrize(
     ("text", "unit"),
     [
-        ("100Mb", "bps"), ("100 parsecs", "ns"), ("1.5ns", "ns"), ("nan", "bytes"), ("inf", "bps"), ("", "bytes"),
-        (float("nan"), "bytes"), (float("inf"), "bps"), (True, "bytes"), (None, "ns"), ([1], "ns"), ("1e99", "bps"),
+        ("100Mb", "bps"), ("100 parsecs", "ns"), ("1.5ns", "ns"), ("nan", "bytes"), ("inf", "bps"),
+        ("", "bytes"), (float("nan"), "bytes"), (float("inf"), "bps"), (True, "bytes"), (None, "ns"),
+        ([1], "ns"), ("1e99", "bps"),
         ("9" * 100, "bytes"), ("1MB1", "bytes"), ("٣MB", "bytes"),
     ],
 )  # fmt: skip
@@ -162,7 +163,8 @@ def test_toml_and_overrides(tmp_path: Path) -> None:
     "text",
     [
         "[graph", "x = 1", "[graph]\nsource = 3", "[grap]\nsource = 'debian'", "[graph]\nsorce = 'debian'",
-        "[cluster]\nworkers = 8.0", "[cluster]\nworkers = [8]", "[cluster]\nworkers = true", "[[graph]]\nsource = 'a'",
+        "[cluster]\nworkers = 8.0", "[cluster]\nworkers = [8]", "[cluster]\nworkers = true",
+        "[[graph]]\nsource = 'a'",
         "[loss]\nrate = nan", "[switch]\npfc = 1", "graph = 'debian'", "\x00", "[graph.source]\na = 1",
     ],
 )  # fmt: skip

@@ -1,0 +1,164 @@
+"""The commands `netfold run`, `netfold compare`, `netfold show` and `netfold systems`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.plots import draw_all
+from analysis.records import Records, load_records
+from analysis.tables import as_json, published_table, sweep_table, systems_table
+from sim.progress import ProgressDisplay
+from sim.run import run_scenario
+from sim.scenario import Scenario
+from sim.scenario_io import load_scenario, parse_overrides
+from workloads.errors import InputError
+from workloads.systems import SYSTEMS
+
+RUN_SYSTEMS = "host,g3,strawman,presum,switchgnn,switchgnn-no-gamr"
+INTERRUPTED = 130
+WIDE = 200  # columns of the comparison when the output is no terminal
+
+
+def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register this room's commands."""
+    run = subparsers.add_parser("run", help="simulate one epoch and compare systems on it")
+    _scenario_options(run)
+    run.set_defaults(run=_run, default_systems=RUN_SYSTEMS, command="run")
+    compare = subparsers.add_parser("compare", help="run with every system, and optionally several memories")
+    _scenario_options(compare)
+    compare.set_defaults(run=_run, default_systems=",".join(SYSTEMS), command="compare")
+    show = subparsers.add_parser("show", help="tables and plots of a results folder")
+    show.add_argument("results", type=Path, help="folder written by run or compare")
+    _output_options(show)
+    show.set_defaults(run=_show)
+    systems = subparsers.add_parser("systems", help="the systems that can be compared")
+    systems.add_argument("--json", action="store_true", help="print JSON")
+    systems.set_defaults(run=_systems)
+
+
+def _scenario_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="?", type=Path, help="scenario.toml (default: the paper's cluster)")
+    parser.add_argument("--graph", metavar="NAME|PATH", help="see `netfold graph list`")
+    parser.add_argument("--scale", metavar="SHARE", help="share of a stand-in's vertices, 0..1")
+    parser.add_argument("--workers", metavar="N")
+    parser.add_argument("--topology", metavar="star|leaf-spine:LxS")
+    parser.add_argument(
+        "--system", action="append", metavar="NAME[,NAME]", help="repeatable; see `netfold systems`"
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE[,SIZE]", help="switch memory; more than one also sweeps over them"
+    )
+    parser.add_argument("--recirculation", metavar="both|free|tofino")
+    parser.add_argument("--residual", metavar="none|host", help="what to do with the last cut edges")
+    parser.add_argument("--seed", metavar="N", help="seed of the simulation")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="settings")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", help="default: results/<command>-<graph>-..."
+    )
+    _output_options(parser)
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--no-plots", action="store_true", help="write no figures")
+
+
+def _run(args: argparse.Namespace) -> int:
+    scenario = load_scenario(args.scenario, _overrides(args))
+    place = args.output or Path("results") / _default_name(args.command, scenario)
+    previous = signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        with ProgressDisplay() as display:
+            outcome = run_scenario(scenario, place, display, default_systems=args.default_systems)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    _render(load_records(place), args)
+    if outcome.interrupted:
+        print(f"netfold: interrupted; finished systems are in {place}", file=sys.stderr)
+        return INTERRUPTED
+    return 1 if outcome.failures else 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    _render(load_records(args.results), args)
+    return 0
+
+
+def _systems(args: argparse.Namespace) -> int:
+    if args.json:
+        rows = [{"name": one.name, "title": one.title, "source": one.source} for one in SYSTEMS.values()]
+        print(json.dumps(rows, indent=2))
+        return 0
+    table = Table("system", "title", "source")
+    for system in SYSTEMS.values():
+        table.add_row(system.name, system.title, system.source)
+    _console().print(table)
+    return 0
+
+
+def _overrides(args: argparse.Namespace) -> dict[str, object]:
+    given = parse_overrides(args.settings)
+    named = {
+        "graph.source": args.graph,
+        "graph.scale": args.scale,
+        "cluster.workers": args.workers,
+        "cluster.topology": args.topology,
+        "run.systems": ",".join(args.system) if args.system else None,
+        "run.recirculation": args.recirculation,
+        "plan.residual": args.residual,
+        "run.seed": args.seed,
+    }
+    if args.memory is not None:
+        sizes = [size.strip() for size in args.memory.split(",") if size.strip()]
+        if not sizes:
+            raise InputError('--memory: no size given; expected "100MB" or "10MB,100MB,unlimited"')
+        if len(sizes) == 1:
+            named["switch.memory_bytes"] = sizes[0]
+        else:
+            named["run.memory_sweep"] = ",".join(sizes)
+    return given | {name: value for name, value in named.items() if value is not None}
+
+
+def _default_name(command: str, scenario: Scenario) -> str:
+    source = Path(scenario.graph.source).name if "/" in scenario.graph.source else scenario.graph.source
+    topology = scenario.cluster.topology.replace("leaf-spine:", "ls")
+    parts = [command, source, f"{scenario.cluster.workers}w", topology]
+    if scenario.graph.scale != 1.0:
+        parts.insert(2, f"{scenario.graph.scale:g}")
+    return "-".join("".join(c if c.isalnum() or c in "._" else "-" for c in part) for part in parts)[:100]
+
+
+def _render(records: Records, args: argparse.Namespace) -> None:
+    figures = [] if args.no_plots else draw_all(records, records.folder / "figures")
+    if args.json:
+        print(json.dumps(as_json(records) | {"figures": [str(path) for path in figures]}, indent=2))
+        return
+    console = _console()
+    console.print(systems_table(records))
+    sweep = sweep_table(records)
+    if sweep is not None:
+        console.print(sweep)
+    console.print(published_table(records))
+    for label, reason in records.summary["failures"].items():
+        console.print(f"{label}: failed: {reason}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"records: {records.folder}", markup=False, highlight=False, soft_wrap=True)
+    for path in figures:
+        if path.suffix == ".png":
+            console.print(f"figure:  {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDE)
+
+
+def _as_interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,66 @@
+"""A results folder as tidy pandas: one row per system run, and its tables, units in the column names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sim.results import SCHEMAS, is_results
+from sim.scenario import Scenario
+from sim.scenario_io import load_scenario
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class Records:
+    """One results folder. summary: its summary.json; scenario: the resolved scenario it was made with."""
+
+    folder: Path
+    summary: dict[str, Any]
+    scenario: Scenario
+
+    def runs(self) -> pd.DataFrame:
+        """One row per system run in listing order: `label`, then every figure of its summary."""
+        rows = [{"label": label, **self.summary["runs"][label]} for label in self.summary["order"]]
+        return pd.DataFrame(rows)
+
+    def table(self, label: str, name: str) -> pd.DataFrame:
+        """One Parquet table ("queues", "blocks", "epochs", "packets") of one run. Raises InputError."""
+        path = self.folder / label / f"{name}.parquet"
+        try:
+            return pd.read_parquet(path, columns=SCHEMAS[name].names)
+        except Exception as error:  # pyarrow raises a dozen kinds on missing and damaged files
+            reason = str(error).partition("\n")[0][:80]
+            raise InputError(f"{path}: not a readable table ({reason})") from None
+
+    @property
+    def graph_name(self) -> str:
+        """The graph as shown; a stand-in's name says so."""
+        return str(self.summary["graph"]["name"])
+
+    def provenance(self) -> str:
+        """One line under every figure: how it came about, on what graph and cluster."""
+        graph, cluster = self.summary["graph"], self.scenario.cluster
+        kind = "" if graph["kind"] in graph["name"] else f", {graph['kind']}"
+        return (
+            f"simulated (netfold {self.summary['netfold']} on ns-3); graph {graph['name']}{kind}; "
+            f"{cluster.workers} workers, {cluster.topology}; compute {self.summary['compute']}"
+        )
+
+
+def load_records(folder: Path) -> Records:
+    """Read a results folder. Raises InputError when it is none, or its summary is damaged."""
+    if not is_results(folder):
+        raise InputError(f"{folder}: not a results folder (no summary.json and scenario.toml in it)")
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"{folder / 'summary.json'}: damaged; run again") from None
+    needed = {"netfold", "graph", "order", "runs", "failures", "compute", "partitions", "plans"}
+    if not isinstance(summary, dict) or not needed <= summary.keys():
+        raise InputError(f"{folder / 'summary.json'}: not written by this version of netfold; run again")
+    return Records(folder, summary, load_scenario(folder / "scenario.toml"))
