@@ -98,8 +98,8 @@ class _Reporter:
     def __init__(self, pipe: Connection) -> None:
         self.pipe, self.last = pipe, 0.0
 
-    def __call__(self, simulated_ns: int, packets: int, share: float) -> None:
+    def __call__(self, simulated_ns: int, hops: int, share: float) -> None:
         now = time.monotonic()
         if now - self.last >= REPORT_EVERY_S:
             self.last = now
-            self.pipe.send(("progress", int(simulated_ns), int(packets), float(share)))
+            self.pipe.send(("progress", int(simulated_ns), int(hops), float(share)))

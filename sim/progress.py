@@ -64,9 +64,9 @@ class ProgressDisplay:
         if not self.live:
             self._say(f"{label}: simulating")
 
-    def advanced(self, label: str, simulated_ns: int, packets: int, share: float) -> None:
-        """Simulated time and packets so far, and the share of the epoch that is done (0..1)."""
-        state = f"{format_ns(simulated_ns)} simulated, {format_count(packets)} packets"
+    def advanced(self, label: str, simulated_ns: int, hops: int, share: float) -> None:
+        """Simulated time and packet-hops so far, and the share of the epoch that is done (0..1)."""
+        state = f"{format_ns(simulated_ns)} simulated, {format_count(hops)} packet-hops"
         self.bars.update(self.tasks[label], completed=min(share, 1.0), state=state)
         now = time.monotonic()
         if not self.live and now - self.told[label] >= PLAIN_EVERY_S:

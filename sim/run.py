@@ -33,7 +33,7 @@ class Watcher(Protocol):
 
     def stage(self, text: str) -> None: ...
     def started(self, label: str) -> None: ...
-    def advanced(self, label: str, simulated_ns: int, packets: int, share: float) -> None: ...
+    def advanced(self, label: str, simulated_ns: int, hops: int, share: float) -> None: ...
     def finished(self, label: str, summary: dict[str, Any]) -> None: ...
     def failed(self, label: str, reason: str) -> None: ...
 
@@ -97,9 +97,7 @@ def run_scenario(
         raise
 
 
-def _simulate_all(
-    waiting: deque[Job], folder: Path, watcher: Watcher, engine: str, outcome: Outcome
-) -> None:
+def _simulate_all(waiting: deque[Job], folder: Path, watcher: Watcher, engine: str, outcome: Outcome) -> None:
     running: dict[Connection, _Child] = {}
     try:
         with _no_orphans(running):
@@ -153,8 +151,8 @@ def _hear(child: _Child, watcher: Watcher, outcome: Outcome) -> bool:
         hint = "; is there too little memory?" if code == -9 else ""
         message = ("failed", f"the simulation's process {why}{hint}", "")
     match message:
-        case ("progress", simulated_ns, packets, share):
-            watcher.advanced(child.label, simulated_ns, packets, share)
+        case ("progress", simulated_ns, hops, share):
+            watcher.advanced(child.label, simulated_ns, hops, share)
             return False
         case ("done", summary):
             outcome.runs[child.label] = summary

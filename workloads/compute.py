@@ -215,14 +215,14 @@ class _Kernels:
         return self._time(edges.astype(float) * width, moved)
 
     def propagation(self, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(before, after) the exchange: gather what is sent; sum what is local and what arrived."""
+        """(before, after) the exchange: gather what is sent; sum what is local and what arrived.
+
+        What arrives lies in memory as rows: one per remote neighbour and edge where the receiver sums, else one
+        finished sum per boundary vertex.
+        """
         work = self.work
-        before = self.elementwise(work.boundary, width, 2)
-        after = self.spmm(work.local_edges, work.vertices, width)
-        if self.cross_sum == "receiver":
-            after = self.spmm(work.local_edges + work.cross_edges, work.vertices, width)
-        else:
-            after = after + self.elementwise(work.boundary, width, 3)
+        arrived = work.cross_edges if self.cross_sum == "receiver" else work.boundary
+        after = self.spmm(work.local_edges + arrived, work.vertices, width)
         if self.cross_sum == "sender":
-            before = self.spmm(work.cross_edges, work.halo, width)
-        return before, after
+            return self.spmm(work.cross_edges, work.halo, width), after
+        return self.elementwise(work.boundary, width, 2), after

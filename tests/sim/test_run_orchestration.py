@@ -41,7 +41,7 @@ class Watcher:
     def started(self, label: str) -> None:
         self.events.append(("started", label))
 
-    def advanced(self, label: str, simulated_ns: int, packets: int, share: float) -> None:
+    def advanced(self, label: str, simulated_ns: int, hops: int, share: float) -> None:
         self.events.append(("advanced", label, share))
 
     def finished(self, label: str, summary: dict[str, Any]) -> None:
