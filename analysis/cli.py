@@ -1,4 +1,7 @@
-"""The commands `netfold run`, `netfold compare`, `netfold show` and `netfold systems`."""
+"""The commands `netfold run`, `netfold compare`, `netfold show` and `netfold systems`.
+
+What needs pandas, matplotlib or pyarrow is imported by the command that uses it: they take seconds to load.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,6 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from rich.console import Console
-from rich.table import Table
-
-from analysis.plots import draw_all
-from analysis.records import Records, load_records
-from analysis.tables import as_json, published_table, sweep_table, systems_table
-from sim.progress import ProgressDisplay
-from sim.run import run_scenario
 from sim.scenario import Scenario
 from sim.scenario_io import load_scenario, parse_overrides
 from workloads.errors import InputError
@@ -24,7 +19,6 @@ from workloads.systems import SYSTEMS
 
 RUN_SYSTEMS = "host,g3,strawman,presum,switchgnn,switchgnn-no-gamr"
 INTERRUPTED = 130
-WIDE = 200  # columns of the comparison when the output is no terminal
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -72,6 +66,10 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from analysis.render import render  # noqa: PLC0415
+    from sim.progress import ProgressDisplay  # noqa: PLC0415
+    from sim.run import run_scenario  # noqa: PLC0415
+
     scenario = load_scenario(args.scenario, _overrides(args))
     place = args.output or Path("results") / _default_name(args.command, scenario)
     previous = signal.signal(signal.SIGTERM, _as_interrupt)
@@ -80,7 +78,7 @@ def _run(args: argparse.Namespace) -> int:
             outcome = run_scenario(scenario, place, display, default_systems=args.default_systems)
     finally:
         signal.signal(signal.SIGTERM, previous)
-    _render(load_records(place), args)
+    render(place, plots=not args.no_plots, as_json=args.json)
     if outcome.interrupted:
         print(f"netfold: interrupted; finished systems are in {place}", file=sys.stderr)
         return INTERRUPTED
@@ -88,7 +86,9 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    _render(load_records(args.results), args)
+    from analysis.render import render  # noqa: PLC0415
+
+    render(args.results, plots=not args.no_plots, as_json=args.json)
     return 0
 
 
@@ -97,10 +97,14 @@ def _systems(args: argparse.Namespace) -> int:
         rows = [{"name": one.name, "title": one.title, "source": one.source} for one in SYSTEMS.values()]
         print(json.dumps(rows, indent=2))
         return 0
+    from rich.table import Table  # noqa: PLC0415
+
+    from analysis.render import wide_console  # noqa: PLC0415
+
     table = Table("system", "title", "source")
     for system in SYSTEMS.values():
         table.add_row(system.name, system.title, system.source)
-    _console().print(table)
+    wide_console().print(table)
     return 0
 
 
@@ -134,30 +138,6 @@ def _default_name(command: str, scenario: Scenario) -> str:
     if scenario.graph.scale != 1.0:
         parts.insert(2, f"{scenario.graph.scale:g}")
     return "-".join("".join(c if c.isalnum() or c in "._" else "-" for c in part) for part in parts)[:100]
-
-
-def _render(records: Records, args: argparse.Namespace) -> None:
-    figures = [] if args.no_plots else draw_all(records, records.folder / "figures")
-    if args.json:
-        print(json.dumps(as_json(records) | {"figures": [str(path) for path in figures]}, indent=2))
-        return
-    console = _console()
-    console.print(systems_table(records))
-    sweep = sweep_table(records)
-    if sweep is not None:
-        console.print(sweep)
-    console.print(published_table(records))
-    for label, reason in records.summary["failures"].items():
-        console.print(f"{label}: failed: {reason}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"records: {records.folder}", markup=False, highlight=False, soft_wrap=True)
-    for path in figures:
-        if path.suffix == ".png":
-            console.print(f"figure:  {path}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDE)
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:

@@ -59,8 +59,11 @@ def cell(table: pd.DataFrame, system: str, column: str) -> float:
 
 
 def backlog_over_time(queues: pd.DataFrame) -> pd.DataFrame:
-    """The longest queue of all egress ports in each sampling interval: time_ns, backlog_bytes."""
-    longest = queues.groupby("time_ns")["backlog_bytes"].max().sort_index()
+    """The longest queue of all egress ports in each sampling interval: time_ns, backlog_bytes.
+
+    Port -1 is a switch's recirculation queue, which is no egress port.
+    """
+    longest = queues[queues["port"] >= 0].groupby("time_ns")["backlog_bytes"].max().sort_index()
     return longest.reset_index()
 
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from analysis.metrics import backlog_over_time, cell, comparison, memory_sweep
 from analysis.records import Records
+from workloads.systems import SYSTEMS
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 DASHES = ("-", "--", "-.", ":")
@@ -24,6 +25,7 @@ STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.alpha": 0.3,
     "svg.hashsalt": "netfold",
     "svg.fonttype": "none",
@@ -60,37 +62,36 @@ def draw_comparison(records: Records) -> Figure | None:
     table = comparison(records)
     if table.empty:
         return None
-    figure = _figure(records, width=10.0, height=4.8)
-    left, right = figure.subplots(1, 2)
-    positions = range(len(table))
-    left.barh(positions, table["up_bytes"] / 1e9, color=COLOURS[0], label="up: hosts to switches")
-    left.barh(
-        positions,
-        table["down_bytes"] / 1e9,
-        left=table["up_bytes"] / 1e9,
-        color=COLOURS[4],
-        hatch="//",
-        edgecolor="white",
-        label="down: switches to hosts",
-    )
-    left.set_xlabel("traffic per epoch (GB on host links)")
-    _name_bars(left, table.index)
-    left.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=2, frameon=False)
-    for offset, mode, colour, hatch in ((-0.2, "free", COLOURS[2], ""), (0.2, "tofino", COLOURS[1], "\\\\")):
-        times = table[f"epoch_{mode}_ns"] / 1e6
-        shown = [position + offset for position in positions]
-        right.barh(
-            shown,
-            times,
-            height=0.38,
-            color=colour,
-            hatch=hatch,
-            edgecolor="white",
-            label=f"recirculation {mode}",
+    figure = _figure(records, width=10.5, height=1.6 + 0.55 * len(table))
+    traffic, epoch = figure.subplots(1, 2)
+    rows = range(len(table))
+    up, down = table["up_bytes"] / 1e9, table["down_bytes"] / 1e9
+    look = {"edgecolor": "white", "linewidth": 0.5}
+    traffic.barh(rows, up, color=COLOURS[0], label="up: hosts to switches", **look)
+    traffic.barh(rows, down, left=up, color=COLOURS[4], hatch="//", label="down: switches to hosts", **look)
+    traffic.set_xlabel("traffic per epoch (GB on host links)")
+    in_network = [system not in SYSTEMS or SYSTEMS[system].in_network for system in map(str, table.index)]
+    for mode, offset, colour, hatch in (("free", -0.2, COLOURS[2], ""), ("tofino", 0.2, COLOURS[1], "\\\\")):
+        shown = [row for row in rows if in_network[row]]
+        times = (table[f"epoch_{mode}_ns"] / 1e6).to_numpy()[shown]
+        places = [row + offset for row in shown]
+        epoch.barh(places, times, 0.38, color=colour, hatch=hatch, label=f"recirculation {mode}", **look)
+    shown = [row for row in rows if not in_network[row]]
+    times = (table["epoch_free_ns"] / 1e6).to_numpy()[shown]
+    epoch.barh(shown, times, 0.78, color="#999999", label="no recirculation", **look)
+    epoch.set_xlabel("epoch time (ms)")
+    for axes in (traffic, epoch):
+        axes.set_yticks(rows, list(table.index))
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(-0.15, 1.0),
+            ncols=3,
+            frameon=False,
+            fontsize=8,
+            columnspacing=1.0,
         )
-    right.set_xlabel("epoch time (ms)")
-    _name_bars(right, table.index)
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=2, frameon=False)
     return figure
 
 
@@ -155,12 +156,6 @@ def _figure(records: Records, *, width: float, height: float) -> Figure:
     caption = textwrap.fill(records.provenance(), int(width * 15))
     figure.supxlabel(caption, fontsize=7, color="#444444")
     return figure
-
-
-def _name_bars(axes: Any, names: Any) -> None:
-    axes.set_yticks(range(len(names)), list(names))
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
 
 
 def _thin(times: Any, values: Any) -> tuple[Any, Any]:

@@ -54,7 +54,7 @@ def _simulate(job: Job, folder: Path, engine: str, pipe: Connection) -> dict[str
     module, _, function = engine.partition(":")
     simulate: Callable[..., Run] = getattr(import_module(module), function)
     plans = {width: Plan.load(path) for width, path in job.plans.items()}
-    features = {width: np.load(path)["features"] for width, path in job.values.items()}
+    features = {width: np.load(path)["features"][plans[width].boundary] for width, path in job.values.items()}
     started = time.perf_counter()
     run = simulate(
         job.variant.scenario,

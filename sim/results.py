@@ -59,13 +59,13 @@ SCHEMAS: dict[str, pa.Schema] = {
         [
             ("time_ns", pa.int64()),
             ("kind", pa.string()),
-            ("src", pa.int32()),
-            ("dst", pa.int32()),
+            ("src", pa.string()),
+            ("dst", pa.string()),
             ("vertex", pa.int64()),
             ("chunk", pa.int32()),
             ("block", pa.int32()),
             ("bytes", pa.int32()),
-            ("hop", pa.int32()),
+            ("hop", pa.string()),
         ]
     ),
 }

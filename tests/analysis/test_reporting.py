@@ -1,0 +1,255 @@
+"""Records, comparison, published figures, tables, plots, commands, on results with known figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import analysis.cli
+from analysis.metrics import backlog_over_time, change, comparison, memory_sweep
+from analysis.plots import draw_all
+from analysis.published import findings, load_claims
+from analysis.records import Records, load_records
+from analysis.render import render
+from analysis.tables import as_plain, published_table
+from sim.results import ResultsFolder, write_run
+from sim.scenario import Scenario
+from sim.scenario_io import dump_scenario, load_scenario
+from workloads.errors import InputError
+from workloads.systems import SYSTEMS
+
+QUEUES = {
+    "time_ns": np.array([0, 0, 100, 100, 100]),
+    "switch": np.array(["leaf0", "leaf1", "leaf0", "leaf1", "leaf1"]),
+    "port": np.array([0, 1, 0, 1, -1]),
+    "backlog_bytes": np.array([5, 9, 70, 3, 10_000]),
+    "shared_bytes": np.array([5, 9, 70, 3, 10_000]),
+}
+
+
+def one_run(
+    label: str, *, traffic: int, epoch: int, backlog: int = 100, memory: int = 10**8
+) -> dict[str, Any]:
+    name = label.partition("@")[0]
+    system, _, mode = name.rpartition("-") if name.endswith(("-free", "-tofino")) else (name, "", "")
+    return {
+        "system": system, "title": SYSTEMS[system].title, "recirculation": mode, "memory_bytes": memory,
+        "up_bytes": traffic // 2, "down_bytes": traffic // 2, "total_bytes": traffic, "fabric_bytes": 3,
+        "backlog_p50_bytes": 1, "backlog_p99_bytes": 2, "backlog_max_bytes": backlog, "passes": 10,
+        "recirculated_passes": 9, "results": 4, "pulls": 0, "drops": 0, "ecn_marks": 0, "saturated": 0,
+        "bypassed_share": 0.5, "comm_time_ns": epoch // 2, "epoch_time_ns": epoch,
+    }  # fmt: skip
+
+
+RUNS = {
+    "host": one_run("host", traffic=1000, epoch=100_000),
+    "g3": one_run("g3", traffic=1000, epoch=80_000),
+    "strawman-ul-free": one_run("strawman-ul-free", traffic=60, epoch=90_000, memory=0),
+    "switchgnn-free": one_run("switchgnn-free", traffic=190, epoch=26_000, backlog=50),
+    "switchgnn-tofino": one_run("switchgnn-tofino", traffic=190, epoch=60_000),
+    "switchgnn-no-gamr-free": one_run("switchgnn-no-gamr-free", traffic=190, epoch=30_000),
+    "switchgnn-free@10MB": one_run("switchgnn-free@10MB", traffic=800, epoch=70_000, memory=10**7),
+    "switchgnn-free@unlimited": one_run("switchgnn-free@unlimited", traffic=70, epoch=20_000, memory=0),
+}
+
+
+def results(
+    place: Path, *, runs: dict[str, dict[str, Any]] | None = None, graph: str = "reddit (synthetic stand-in)"
+) -> Records:
+    runs = RUNS if runs is None else runs
+    folder = ResultsFolder(place)
+    for label, figures in runs.items():
+        write_run(folder.building / label, figures, {"queues": QUEUES})
+    summary = {
+        "netfold": "0.1.0",
+        "graph": {"name": graph, "kind": "synthetic stand-in", "top20_edge_share": 0.7},
+        "partitions": {"unit": {"replication_factor": 15.0, "boundary_vertices": 1000}},
+        "plans": {}, "widths": [256], "compute": "modelled (roofline, test)",
+        "order": list(runs), "runs": runs,
+        "failures": {},
+        "interrupted": False,
+    }  # fmt: skip
+    folder.commit(dump_scenario(Scenario(), {"version": "0.1.0"}), summary)
+    return load_records(place)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    return results(tmp_path / "results")
+
+
+def test_comparison_has_a_row_per_system(records: Records) -> None:
+    table = comparison(records)
+    assert list(table.index) == ["host", "g3", "strawman-ul", "switchgnn", "switchgnn-no-gamr"]
+    ours = table.loc["switchgnn"]
+    assert ours["traffic_vs_host"] == pytest.approx(-0.81)
+    assert (ours["epoch_free_ns"], ours["epoch_tofino_ns"]) == (26_000, 60_000)
+    assert ours["epoch_vs_host"] == pytest.approx(-0.74)
+    assert table.loc["host", "epoch_free_ns"] == table.loc["host", "epoch_tofino_ns"] == 100_000
+    assert math.isnan(table.loc["strawman-ul", "epoch_tofino_ns"])
+    assert change(table, "switchgnn", "g3", "epoch_free_ns") == pytest.approx(-0.675)
+    assert math.isnan(change(table, "switchgnn", "presum", "epoch_free_ns"))
+
+
+def test_comparison_without_host_or_with_tofino_only(tmp_path: Path) -> None:
+    records = results(tmp_path / "r", runs={"switchgnn-tofino": RUNS["switchgnn-tofino"]})
+    table = comparison(records)
+    assert math.isnan(table.loc["switchgnn", "traffic_vs_host"])
+    assert math.isnan(table.loc["switchgnn", "epoch_free_ns"])
+    assert table.loc["switchgnn", "epoch_tofino_ns"] == 60_000
+    assert draw_all(records, tmp_path / "figures")
+
+
+def test_backlog_over_time_is_the_longest_egress_queue(records: Records) -> None:
+    backlog = backlog_over_time(records.table("host", "queues"))
+    assert backlog["time_ns"].tolist() == [0, 100]
+    assert backlog["backlog_bytes"].tolist() == [9, 70]
+
+
+def test_memory_sweep_includes_the_scenarios_own_memory(records: Records) -> None:
+    sweep = memory_sweep(records)
+    assert sweep["memory_bytes"].tolist() == [10**7, 10**8, 0]
+    assert sweep["traffic_vs_host"].tolist() == pytest.approx([-0.2, -0.81, -0.93])
+    assert set(sweep["system"]) == {"switchgnn"}
+
+
+def test_published_figures_beside_ours(records: Records) -> None:
+    found = {one.id: one for one in findings(records)}
+    assert found["traffic-100MB"].ours == pytest.approx(-0.81)
+    assert found["traffic-10MB"].ours == pytest.approx(-0.2)
+    assert found["traffic-unlimited"].ours == pytest.approx(-0.94)
+    assert found["epoch-host"].ours == pytest.approx(-0.74)
+    assert found["gamr-backlog"].ours == pytest.approx(-0.5)
+    assert found["replication"].ours == 15.0
+    assert found["epoch-host"].note == "same setting, synthetic stand-in"
+    assert found["epoch-strawman"].ours is None
+    assert found["epoch-strawman"].note == "not run: needs switchgnn and strawman"
+    assert found["aggregators"].note == "other setting: 128 workers, not 32"
+    assert (found["epoch-host"].show(-0.74), found["replication"].show(16)) == ("-74%", "16.0x")
+
+
+def test_other_graphs_have_no_published_figures(tmp_path: Path) -> None:
+    records = results(tmp_path / "r", graph="debian-bookworm")
+    assert all(one.ours is None for one in findings(records))
+    assert isinstance(published_table(records), str)
+
+
+def test_every_claim_says_where_it_stands() -> None:
+    for claim in load_claims():
+        assert claim["place"]
+        assert claim["setting"]["graph"] == "reddit"
+        assert claim["kind"] in ("change", "factor", "share", "bytes", "lower")
+        assert ("value" in claim) == (claim["kind"] != "lower")
+        assert set(claim["metric"][1:]) <= set(SYSTEMS)
+
+
+def test_json_has_no_nan(records: Records) -> None:
+    text = json.dumps(as_plain(records), allow_nan=False)
+    assert json.loads(text)["systems"][0]["system"] == "host"
+
+
+def test_figures_are_written_twice_the_same(records: Records, tmp_path: Path) -> None:
+    first = draw_all(records, tmp_path / "a")
+    assert [path.name for path in first] == [
+        "comparison.png", "comparison.svg", "backlog.png", "backlog.svg", "memory.png", "memory.svg",
+    ]  # fmt: skip
+    for path in draw_all(records, tmp_path / "b"):
+        assert path.read_bytes() == (tmp_path / "a" / path.name).read_bytes()
+    assert "synthetic stand-in" in (tmp_path / "a" / "backlog.svg").read_text()
+    assert "modelled" in (tmp_path / "a" / "comparison.svg").read_text()
+
+
+def test_render_prints_tables(records: Records, capsys: pytest.CaptureFixture[str]) -> None:
+    render(records.folder, plots=False, as_json=False)
+    shown = capsys.readouterr().out
+    for word in (
+        "switchgnn-no-gamr",
+        "-81%",
+        "epoch tofino",
+        "same setting, synthetic stand-in",
+        "unlimited",
+    ):
+        assert word in shown
+    assert not (records.folder / "figures").exists()
+
+
+def test_folders_that_are_no_results(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a results folder"):
+        load_records(tmp_path)
+    (tmp_path / "scenario.toml").write_text("")
+    for text in ("", "[]", "{}", "\x00"):
+        (tmp_path / "summary.json").write_text(text)
+        with pytest.raises(InputError, match=r"summary\.json"):
+            load_records(tmp_path)
+
+
+def test_damaged_tables_are_one_line(records: Records) -> None:
+    (records.folder / "host" / "queues.parquet").write_bytes(b"PAR1 broken")
+    with pytest.raises(InputError, match="not a readable table") as error:
+        records.table("host", "queues")
+    assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="not a readable table"):
+        records.table("nobody", "queues")
+
+
+def test_long_backlogs_keep_their_peak(tmp_path: Path) -> None:
+    times = np.arange(10_001)
+    backlog = np.where(times == 7777, 9_000_000, 1)
+    queues = pd.DataFrame({"time_ns": times, "backlog_bytes": backlog})
+    thinned = analysis.plots._thin(queues["time_ns"].to_numpy(), queues["backlog_bytes"].to_numpy())
+    assert len(thinned[0]) == len(thinned[1]) <= 2000
+    assert thinned[1].max() == 9_000_000
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    analysis.cli.add_commands(parser.add_subparsers())
+    return parser.parse_args(arguments)
+
+
+def overrides(*arguments: str) -> Scenario:
+    return load_scenario(overrides=analysis.cli._overrides(parse(*arguments)))
+
+
+def test_command_line_options_become_scenario_keys() -> None:
+    scenario = overrides(
+        "run", "--graph", "ring:64", "--workers", "16", "--topology", "star", "--system", "host,g3",
+        "--system", "switchgnn", "--memory", "10MB", "--set", "loss.rate=0.01",
+        "--recirculation", "tofino", "--residual", "host",
+    )  # fmt: skip
+    assert (scenario.graph.source, scenario.cluster.workers, scenario.cluster.topology) == (
+        "ring:64",
+        16,
+        "star",
+    )
+    assert scenario.run.systems == "host,g3,switchgnn"
+    assert scenario.switch.memory_bytes == 10_000_000
+    assert (scenario.loss.rate, scenario.run.recirculation, scenario.plan.residual) == (
+        0.01,
+        "tofino",
+        "host",
+    )
+
+
+def test_several_memories_make_a_sweep() -> None:
+    scenario = overrides("compare", "--memory", "10MB, 30MB,unlimited")
+    assert scenario.run.memory_sweep == "10MB,30MB,unlimited"
+    assert scenario.switch.memory_bytes == 100_000_000
+    with pytest.raises(InputError, match="--memory"):
+        overrides("run", "--memory", ",")
+
+
+def test_default_names_are_plain_file_names() -> None:
+    name = analysis.cli._default_name("run", overrides("run", "--graph", "/data/my graph;rm -rf.mtx"))
+    assert name == "run-my-graph-rm--rf.mtx-128w-ls8x8"
+    scaled = analysis.cli._default_name(
+        "compare", overrides("compare", "--graph", "reddit", "--scale", "0.1")
+    )
+    assert scaled == "compare-reddit-0.1-128w-ls8x8"
