@@ -37,15 +37,24 @@ def cached(cache: Path | None, key: Sequence[object], make: Callable[[], Graph])
     entry at once: each writes under a temporary name and renames it, and what is mapped stays valid.
     """
     folder = entry(cache, key)
-    if folder.is_dir():
-        try:
-            return load_saved(folder)
-        except InputError as damage:
-            print(f"netfold: cached graph is damaged and made again: {damage}", file=sys.stderr)
+    there = folder.is_dir()
+    if there and (kept := _kept(folder)) is not None:
+        return kept
     graph = make()
+    if not there and folder.is_dir() and (kept := _kept(folder)) is not None:
+        # Another process was faster.
+        return kept
     try:
         save_graph(graph, folder)
         return load_saved(folder)
     except InputError as error:
         print(f"netfold: graph is not cached: {error}", file=sys.stderr)
         return graph
+
+
+def _kept(folder: Path) -> Graph | None:
+    try:
+        return load_saved(folder)
+    except InputError as damage:
+        print(f"netfold: cached graph is damaged and made again: {damage}", file=sys.stderr)
+        return None

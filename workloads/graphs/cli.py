@@ -97,7 +97,8 @@ def _show(about: dict[str, Any]) -> None:
         ("components", f"{about['components']:,}, the largest of {about['largest_component']:,} vertices"),
         (
             "features",
-            f"{about['feature_width']} per vertex{'' if about['features_present'] else ' (declared, not stored)'}"
+            f"{about['feature_width']} per vertex"
+            + ("" if about["features_present"] else " (declared, not stored)")
             if about["feature_width"]
             else "none",
         ),
@@ -143,7 +144,8 @@ def _convert(args: argparse.Namespace) -> int:
     with shown(f"writing {args.output}") as progress:
         convert(graph, args.output, args.to, progress)
     print(
-        f"wrote {args.output}: {graph.name}, {graph.num_vertices:,} vertices, {graph.num_edges:,} directed edges"
+        f"wrote {args.output}: {graph.name}, {graph.num_vertices:,} vertices, "
+        f"{graph.num_edges:,} directed edges"
     )
     return 0
 

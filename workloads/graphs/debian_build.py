@@ -60,7 +60,7 @@ def dependency_edges(packages: dict[str, Package]) -> npt.NDArray[np.int32]:
 
 
 def release_of(main: Path, indices: Sequence[Path]) -> tuple[str, str, str]:
-    """Name, date and source from the Release file that apt keeps by its index `main`, else the file's name."""
+    """Name, date and source from the Release file that apt keeps by its index `main`, else its file name."""
     fields: dict[str, str] = {}
     prefix = re.match(r"(.*_dists_[^_]+)_", main.name)
     for kind in ("InRelease", "Release") if prefix else ():

@@ -73,7 +73,7 @@ def load_snapshot(path: Path = SNAPSHOT) -> Graph:
     n = len(_lines(path, "names", arrays["names"]))
     for name in ("labels", "word_counts", "words", "upper_counts", "upper_columns"):
         array = arrays[name]
-        if array.dtype.kind not in "iu" or array.ndim != 1:
+        if array.dtype.kind not in "iu" or array.dtype == np.uint64 or array.ndim != 1:
             raise InputError(
                 f"{path}: array {name!r}: {array.dtype}{array.shape}, expected a row of integers"
             )
@@ -92,7 +92,7 @@ def load_snapshot(path: Path = SNAPSHOT) -> Graph:
     np.add.at(features, (np.repeat(np.arange(n), word_counts), words), 1)
     rows = np.repeat(np.arange(n, dtype=np.int32), upper_counts)
     try:
-        csr = build_csr(n, rows, columns.astype(np.int64).astype(np.int32, casting="same_kind"))
+        csr = build_csr(n, rows, columns.astype(np.int64))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     name, date, source = text

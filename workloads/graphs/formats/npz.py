@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import tempfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -19,24 +22,46 @@ from workloads.graphs.formats.stream import readable
 # Deflate cannot expand by more than 1032 (zlib's technical details page); a header that claims more lies.
 _MAX_DEFLATE_RATIO = 1032
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_NUMERIC = "biufSU"
+_DESCR = re.compile(r"[<>|=]?([biuf][0-9]{1,2}|[SU][0-9]{1,6})")
+_MAX_HEADER_BYTES = 1 << 16
 
 
 def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-    else:
-        raise InputError(f"{where}: .npy version {version}, allowed are 1.0 and 2.0")
-    if dtype.kind not in _NUMERIC or dtype.hasobject:
-        raise InputError(
-            f"{where}: holds {dtype}, allowed are numbers and plain text (a pickle may hold code)"
-        )
-    if any(extent < 0 for extent in shape):
-        raise InputError(f"{where}: shape {shape} is negative")
-    return shape, fortran, dtype
+    """Shape, column-major or not, and type. numpy's own reader runs a tokenizer and more on a header's text."""
+    magic = stream.read(8)
+    if (
+        len(magic) != 8
+        or magic[:6] != b"\x93NUMPY"
+        or magic[6:] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00")
+    ):
+        raise InputError(f"{where}: damaged .npy header (not a .npy file of version 1 to 3)")
+    size_bytes = stream.read(2 if magic[6] == 1 else 4)
+    size = int.from_bytes(size_bytes, "little")
+    text = stream.read(size) if size <= _MAX_HEADER_BYTES else b""
+    if len(text) != size:
+        raise InputError(f"{where}: damaged .npy header ({size} bytes long)")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fields = ast.literal_eval(text.decode("latin-1").strip())
+        descr, fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
+        if isinstance(descr, str) and _DESCR.fullmatch(descr) is None:
+            raise InputError(
+                f"{where}: holds {descr[:20]!r}, allowed are numbers and text (a pickle may hold code)"
+            )
+        dtype = np.dtype(str(descr))
+    except (ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError):
+        raise InputError(f"{where}: damaged .npy header") from None
+    if not isinstance(shape, tuple) or not all(type(extent) is int and extent >= 0 for extent in shape):
+        raise InputError(f"{where}: shape {str(shape)[:40]} is negative or no shape")
+    return shape, bool(fortran), dtype
+
+
+def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    nbytes = dtype.itemsize
+    for extent in shape:
+        nbytes *= extent
+    return nbytes
 
 
 def read_npz(path: Path, names: Mapping[str, bool]) -> dict[str, npt.NDArray[Any]]:
@@ -73,9 +98,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, size: i
     try:
         with archive.open(info) as stream:
             shape, fortran, dtype = _header(stream, where)
-            nbytes = dtype.itemsize
-            for extent in shape:
-                nbytes *= extent
+            nbytes = _nbytes(shape, dtype)
             if nbytes > info.file_size:
                 raise InputError(
                     f"{where}: shape {shape} of {dtype} needs {nbytes} bytes, {info.file_size} are there"
@@ -91,12 +114,12 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, size: i
                 filled += got
             if stream.read(1):
                 raise InputError(f"{where}: holds more bytes than its shape {shape} of {dtype} needs")
+        typed = flat.view(dtype) if nbytes else np.empty(0, dtype)
+        return typed.reshape(shape, order="F" if fortran else "C")
     except MemoryError:
         raise InputError(f"{where}: too large for this machine's memory") from None
-    except (ValueError, TypeError, SyntaxError, OverflowError) as error:
-        raise InputError(f"{where}: damaged .npy header ({error})") from None
-    typed = flat.view(dtype) if nbytes else np.empty(0, dtype)
-    return typed.reshape(shape, order="F" if fortran else "C")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{where}: damaged array ({error})") from None
 
 
 def read_npy(path: Path) -> npt.NDArray[Any]:
@@ -108,16 +131,14 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
             with path.open("rb") as stream:
                 shape, fortran, dtype = _header(stream, str(path))
                 offset = stream.tell()
-            nbytes = dtype.itemsize
-            for extent in shape:
-                nbytes *= extent
+            nbytes = _nbytes(shape, dtype)
             held = path.stat().st_size - offset
             if nbytes != held:
                 raise InputError(f"{path}: shape {shape} of {dtype} needs {nbytes} bytes, {held} are there")
             if nbytes == 0:
                 return np.empty(shape, dtype)
             return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
-        except (ValueError, TypeError, SyntaxError, OverflowError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise InputError(f"{path}: damaged .npy file ({error})") from None
 
 

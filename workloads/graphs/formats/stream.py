@@ -7,6 +7,7 @@ import io
 import lzma
 import shutil
 import subprocess
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +44,11 @@ def _unlz4(path: Path) -> BinaryIO:
         raise InputError(
             f"{path}: lz4 data needs apt's helper ({_APT_HELPER}) or the lz4 command; or unpack it first"
         )
-    done = subprocess.run([*helper, str(path)], capture_output=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        # The helper goes by the suffix, which a copied index may have lost.
+        link = Path(folder) / "index.lz4"
+        link.symlink_to(path.resolve())
+        done = subprocess.run([*helper, str(link)], capture_output=True, check=False)
     if done.returncode != 0:
         raise InputError(f"{path}: damaged lz4 data ({done.stderr.decode(errors='replace')[-200:]})")
     return io.BytesIO(done.stdout)
