@@ -1,4 +1,4 @@
-"""One run of one system: the scenario, the plan and the phases go to the C++ models, rows of results come back."""
+"""One run of one system: scenario, plan and phases go to the C++ models, rows of results come back."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TIME_LIMIT_NS = 3_600 * 10**9
 
 @dataclass(frozen=True)
 class Run:
-    """What one simulation gave. `summary` and `tables` are described in docs/results.md; `results` is, in value mode,
-    one int64[nb, width] per propagation: what the owners received."""
+    """What one simulation gave. `summary` and `tables` are described in docs/results.md; `results` is, in
+    value mode, one int64[nb, width] per propagation: what the owners received."""
 
     summary: dict[str, Any]
     tables: dict[str, dict[str, npt.NDArray[Any]]]
@@ -49,10 +49,11 @@ def simulate(
 ) -> Run:
     """Simulate one epoch of `system` at packet level.
 
-    plans: width -> plan, for every width that a phase propagates. features: value mode, width -> int32[nb, width]
-    in the plan's boundary order, already scaled to fixed point. progress(simulated_ns, packet_hops, share) is called
-    about four times a second. stock_events schedules every event through ns-3's DefaultSimulatorImpl instead of
-    netfold's lane: the same run, slower (a check, see tests/sim/test_lane.py).
+    plans: width -> plan, for every width that a phase propagates. features: value mode, width ->
+    int32[nb, width] in the plan's boundary order, already scaled to fixed point. progress(simulated_ns,
+    packet_hops, share) is called about four times a second. stock_events schedules every event through
+    ns-3's DefaultSimulatorImpl instead of netfold's lane: the same run, slower (a check, see
+    tests/sim/test_lane.py).
 
     Raises InputError for what cannot be simulated, RuntimeError when the run gets stuck.
     """
@@ -212,7 +213,8 @@ def _check(
             if held > MAX_VALUE_BYTES:
                 raise InputError(
                     f"run.value_mode: the largest block would hold {held / 1e9:.1f} GB of sums on "
-                    f"{max(cluster.leaves, 1)} switches; at most {MAX_VALUE_BYTES / 1e9:.1f} GB, use a smaller graph"
+                    f"{max(cluster.leaves, 1)} switches; at most {MAX_VALUE_BYTES / 1e9:.1f} GB: "
+                    "use a smaller graph"
                 )
 
 

@@ -90,7 +90,7 @@ Cluster::BuildTopology()
         hosts.push_back(m_hosts.back().get());
     }
     const auto addSwitch = [this](SwitchNode::Role role, std::uint32_t index) {
-        m_switches.push_back(std::make_unique<SwitchNode>(*m_fabric, *m_aggregation, m_barrier, role, index));
+        m_switches.push_back(std::make_unique<SwitchNode>(*m_fabric, *m_aggregation, m_barriers, role, index));
         m_switchList.push_back(m_switches.back().get());
         return m_switches.back().get();
     };

@@ -95,7 +95,7 @@ class Cluster
     ns3::Ptr<LaneSimulatorImpl> m_lane;
     std::unique_ptr<Fabric> m_fabric;
     std::unique_ptr<Aggregation> m_aggregation;
-    Barrier m_barrier;
+    Barriers m_barriers;
     std::unique_ptr<EpochRunner> m_runner;
     std::vector<std::unique_ptr<Host>> m_hosts;
     std::vector<std::unique_ptr<SwitchNode>> m_switches;

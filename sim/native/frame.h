@@ -15,8 +15,8 @@ enum class Kind : std::uint8_t
     Result,     // a completed sum on its way to the owner
     Raw,        // an unaggregated chunk: host-based data, a bypassed contribution, a pull reply
     Pull,       // a list of missing chunks that an owner asks a worker for
-    Finish,     // a worker has sent and received all of a block
-    Complete,   // every worker has finished the block
+    Finish,     // to the block's root: a worker has sent (kSentOnly), or sent and received, all of the block
+    Complete,   // from the root: every worker has
     Cnp,        // congestion notification (DCQCN)
     Background, // other tenants' traffic
 };
@@ -32,6 +32,7 @@ enum FrameFlag : std::uint8_t
     kBypassed = 4,              // forwarded unaggregated by a switch; its sender's upload flow is to blame for congestion
     kHomeLevel = 8,             // past its first leaf: to be aggregated at the owners' leaf
     kBackgroundFlow = 16,       // a CNP for background traffic
+    kSentOnly = 32,             // of Finish and Complete: about sending alone; what is missing from then on may be lost
 };
 
 struct Frame

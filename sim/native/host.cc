@@ -69,7 +69,9 @@ Host::StartInNetwork(std::uint32_t tag, Ps now)
     m_uploads.chunk = 0;
     m_uploads.slots.assign(slots.begin(), slots.end());
     m_uploads.done = slots.empty();
+    m_sentReported = false;
     m_finishSent = false;
+    m_allSent = false;
     if (!m_uploads.done)
     {
         Activate(m_uploadFlow, now);
@@ -500,6 +502,16 @@ Host::Receive(Frame& frame, std::uint32_t, Ps now)
         }
         break;
     case Kind::Complete:
+        if (frame.flags & kSentOnly)
+        {
+            if (frame.tag == m_uploads.tag)
+            {
+                m_allSent = true;
+                m_backoff = 0;
+                m_lastProgress = now;
+            }
+            break;
+        }
         Received(frame.tag, now);
         m_runner.OnComplete(m_worker, frame.tag, now);
         break;
@@ -712,13 +724,21 @@ Host::AfterInNetworkProgress(Ps now)
 void
 Host::FinishIfDone(Ps now)
 {
-    if (m_finishSent || !m_uploads.done || m_uploads.tag != m_aggregation.Tag() || m_uploads.tag == Aggregation::kNoTag ||
-        m_aggregation.Pending(m_worker) > 0)
+    const std::uint32_t tag = m_uploads.tag;
+    if (m_finishSent || !m_uploads.done || tag == Aggregation::kNoTag || tag != m_aggregation.Tag())
+    {
+        return;
+    }
+    if (!m_sentReported)
+    {
+        m_sentReported = true;
+        SendControl(Kind::Finish, m_runner.RootOf(tag), 0, tag, kSentOnly, now);
+    }
+    if (m_aggregation.Pending(m_worker) > 0)
     {
         return;
     }
     m_finishSent = true;
-    const std::uint32_t tag = m_uploads.tag;
     SendControl(Kind::Finish, m_runner.RootOf(tag), 0, tag, 0, now);
     m_runner.OnInNetworkDone(m_worker, tag, now);
 }
@@ -783,15 +803,25 @@ Host::OnTimer(Ps now)
         m_fabric.events.Arm(m_timer.source, due);
         return;
     }
-    ++m_fabric.counters.timeouts;
     m_backoff = std::min(m_backoff + 1, 8u);
     m_lastProgress = now;
     m_fabric.events.Arm(m_timer.source, now + (awaited.rto << m_backoff));
-    if (m_uploads.tag == awaited.tag && m_finishSent)
+    if (!m_runner.ExchangeOf(awaited.tag).HostBased())
     {
-        SendControl(Kind::Finish, m_runner.RootOf(awaited.tag), 0, awaited.tag, 0, now);
-        return;
+        // In a dense block nothing completes before the last uploads, so silence means loss only once all have left;
+        // until then (and after this worker is done) the timer guards the control frames.
+        if (!m_uploads.done)
+        {
+            return;
+        }
+        if (m_finishSent || !m_allSent)
+        {
+            const auto flags = static_cast<std::uint8_t>(m_finishSent ? 0 : kSentOnly);
+            SendControl(Kind::Finish, m_runner.RootOf(awaited.tag), 0, awaited.tag, flags, now);
+            return;
+        }
     }
+    ++m_fabric.counters.timeouts;
     PullMissing(awaited.tag);
 }
 

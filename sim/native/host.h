@@ -180,7 +180,9 @@ class Host final : public Node, public EventSource
 
     // receive
     std::vector<Ps> m_lastCnp; // per sender
-    bool m_finishSent{false};
+    bool m_sentReported{false}; // told the root that all uploads of the block have left
+    bool m_finishSent{false};   // ... and that all results have arrived
+    bool m_allSent{false};      // the root said that every worker's uploads have left
     std::uint32_t m_releasedTag{Aggregation::kNoTag}; // latest host-based exchange of which something was released
 
     // timeout

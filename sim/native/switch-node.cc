@@ -5,10 +5,10 @@
 namespace netfold
 {
 
-SwitchNode::SwitchNode(Fabric& fabric, Aggregation& aggregation, Barrier& barrier, Role role, std::uint32_t index)
+SwitchNode::SwitchNode(Fabric& fabric, Aggregation& aggregation, Barriers& barriers, Role role, std::uint32_t index)
     : m_fabric(fabric),
       m_aggregation(aggregation),
-      m_barrier(barrier),
+      m_barriers(barriers),
       m_role(role),
       m_index(index),
       m_hostsPerLeaf(fabric.config.workers / fabric.config.leaves),
@@ -129,36 +129,51 @@ SwitchNode::Send(const Frame& frame, std::uint32_t egress, std::uint32_t ingress
 void
 SwitchNode::OnFinish(const Frame& frame, std::uint32_t ingress, Ps now)
 {
+    Reach(m_barriers.sent, frame, kSentOnly, ingress, now); // who has finished has sent, even if that report was lost
+    if (!(frame.flags & kSentOnly))
+    {
+        Reach(m_barriers.finished, frame, 0, ingress, now);
+    }
+}
+
+void
+SwitchNode::Reach(Barrier& barrier, const Frame& frame, std::uint8_t flags, std::uint32_t ingress, Ps now)
+{
     const Config& config = m_fabric.config;
     Frame complete{};
     complete.payload = kNone;
     complete.kind = Kind::Complete;
+    complete.flags = flags;
     complete.bytes = static_cast<std::uint16_t>(config.control_frame_bytes);
     complete.src = m_address;
     complete.tag = frame.tag;
 
-    if (m_barrier.completed != Aggregation::kNoTag && frame.tag <= m_barrier.completed)
+    if (barrier.completed != Aggregation::kNoTag && frame.tag <= barrier.completed)
     {
+        if (flags != (frame.flags & kSentOnly))
+        {
+            return; // a finish says in passing that sending is over: nobody waits for an answer to that
+        }
         complete.dst = frame.src; // this worker missed the completion
         Forward(complete, ingress, now);
         return;
     }
-    if (m_barrier.tag != frame.tag)
+    if (barrier.tag != frame.tag)
     {
-        m_barrier.tag = frame.tag;
-        m_barrier.finished.assign(config.workers, false);
-        m_barrier.count = 0;
+        barrier.tag = frame.tag;
+        barrier.reached.assign(config.workers, false);
+        barrier.count = 0;
     }
-    if (m_barrier.finished[frame.src])
-    {
-        return;
-    }
-    m_barrier.finished[frame.src] = true;
-    if (++m_barrier.count < config.workers)
+    if (barrier.reached[frame.src])
     {
         return;
     }
-    m_barrier.completed = frame.tag;
+    barrier.reached[frame.src] = true;
+    if (++barrier.count < config.workers)
+    {
+        return;
+    }
+    barrier.completed = frame.tag;
     if (m_role == Role::Leaf)
     {
         OnComplete(complete, ingress, now);

@@ -14,13 +14,19 @@
 namespace netfold
 {
 
-// Counts finished workers per block and decides completion; the root switch of the block's tag asks it.
+// Counts the workers that have reached a point of a block; the root switch of the block's tag asks it.
 struct Barrier
 {
     std::uint32_t tag{Aggregation::kNoTag};
-    std::vector<bool> finished;
+    std::vector<bool> reached;
     std::uint32_t count{0};
-    std::uint32_t completed{Aggregation::kNoTag}; // last completed tag
+    std::uint32_t completed{Aggregation::kNoTag}; // last tag that all have reached
+};
+
+struct Barriers
+{
+    Barrier sent;     // all uploads have left
+    Barrier finished; // ... and all results have arrived
 };
 
 class SwitchNode final : public Node
@@ -32,7 +38,7 @@ class SwitchNode final : public Node
         Spine,
     };
 
-    SwitchNode(Fabric& fabric, Aggregation& aggregation, Barrier& barrier, Role role, std::uint32_t index);
+    SwitchNode(Fabric& fabric, Aggregation& aggregation, Barriers& barriers, Role role, std::uint32_t index);
 
     // Egress ports in order: a leaf's workers then its spines; a spine's leaves. `upstream[i]` is the far end's port that
     // feeds ingress i (to pause it).
@@ -124,6 +130,7 @@ class SwitchNode final : public Node
     }
     void Send(const Frame& frame, std::uint32_t egress, std::uint32_t ingress, Ps now);
     void OnFinish(const Frame& frame, std::uint32_t ingress, Ps now);
+    void Reach(Barrier& barrier, const Frame& frame, std::uint8_t flags, std::uint32_t ingress, Ps now);
     void OnComplete(const Frame& frame, std::uint32_t ingress, Ps now);
 
     // --- aggregation ---
@@ -152,7 +159,7 @@ class SwitchNode final : public Node
 
     Fabric& m_fabric;
     Aggregation& m_aggregation;
-    Barrier& m_barrier;
+    Barriers& m_barriers;
     Role m_role;
     std::uint32_t m_index; // among leaves or among spines
     std::uint32_t m_hostsPerLeaf;
