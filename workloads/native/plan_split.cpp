@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace netfold {
 namespace {
@@ -48,12 +49,13 @@ auto repair_capacity(Array<std::int64_t> indptr, Array<std::int32_t> indices, Ar
     return label.to_numpy();
 }
 
-// Replace every part marked `repack` by bins filled along a breadth-first walk of the part. A bin's cost is
-// vertices * vertex_cost + (directed edges inside) * edge_cost and stays within `budget`; the caller has checked that two
-// joined vertices fit. The walk's second vertex is a neighbour of its first, so the first bin keeps at least one edge:
+// Replace every part marked `repack` by bins filled along a breadth-first walk of the part. A bin has at most
+// `most_vertices`, and vertices * vertex_cost + (directed edges inside) * edge_cost stays within `budget`; the caller has
+// checked that two joined vertices fit. The walk's second vertex is a neighbour of its first, so the first bin keeps at least one edge:
 // this is what guarantees that a level makes progress. Returns (labels, number of labels).
 nb::tuple pack_bins(Array<std::int64_t> indptr, Array<std::int32_t> indices, Array<std::int32_t> labels,
-                    Array<std::uint8_t> repack, std::int64_t budget, std::int64_t vertex_cost, std::int64_t edge_cost) {
+                    Array<std::uint8_t> repack, std::int64_t most_vertices, std::int64_t budget,
+                    std::int64_t vertex_cost, std::int64_t edge_cost) {
     const std::size_t n = labels.shape(0);
     const auto* ptr = indptr.data();
     const auto* adj = indices.data();
@@ -71,14 +73,14 @@ nb::tuple pack_bins(Array<std::int64_t> indptr, Array<std::int32_t> indices, Arr
         std::stable_sort(roots.begin(), roots.end(), [&](auto a, auto b) { return old[a] < old[b]; });
         std::vector<char> queued(n, 0);
         std::vector<std::int32_t> queue;
-        std::int64_t cost = 0;
+        std::int64_t cost = 0, count = 0;
         std::int32_t part = -1;
         for (const auto root : roots) {
             if (queued[root]) continue;
             if (old[root] != part) {
                 part = old[root];
-                if (cost) ++next;
-                cost = 0;
+                if (count) ++next;
+                cost = count = 0;
             }
             queue.assign(1, root);
             queued[root] = 1;
@@ -94,16 +96,17 @@ nb::tuple pack_bins(Array<std::int64_t> indptr, Array<std::int32_t> indices, Arr
                     queue.push_back(u);
                 }
                 auto more = vertex_cost + 2 * inside * edge_cost;
-                if (cost + more > budget) {
+                if (cost + more > budget || count == most_vertices) {
                     ++next;
-                    cost = 0;
+                    cost = count = 0;
                     more = vertex_cost;
                 }
                 cost += more;
+                ++count;
                 label[v] = next;
             }
         }
-        if (cost) ++next;
+        if (count) ++next;
     }
     return nb::make_tuple(label.to_numpy(), next);
 }
@@ -164,7 +167,7 @@ void bind_plan_split(nb::module_& m) {
     m.def("repair_capacity", &repair_capacity, nb::arg("indptr"), nb::arg("indices"), nb::arg("labels"),
           nb::arg("num_labels"), nb::arg("capacity"), "int32[n]: labels with no part above capacity vertices.");
     m.def("pack_bins", &pack_bins, nb::arg("indptr"), nb::arg("indices"), nb::arg("labels"), nb::arg("repack"),
-          nb::arg("budget"), nb::arg("vertex_cost"), nb::arg("edge_cost"),
+          nb::arg("most_vertices"), nb::arg("budget"), nb::arg("vertex_cost"), nb::arg("edge_cost"),
           "(labels int32[n], number of labels): parts marked in repack uint8[k] replaced by bins within budget.");
     m.def("stream_split", &stream_split, nb::arg("indptr"), nb::arg("indices"), nb::arg("num_labels"),
           nb::arg("capacity"), nb::arg("passes"), nb::arg("seed"),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from workloads import _kernels
 from workloads.plan.capacity import Capacity
 from workloads.plan.plan import BlocksMode, Order
-from workloads.plan.split import split_level
+from workloads.plan.split import LevelSplitter
 from workloads.plan.traffic import ByteModel
 
 ORDER_MODES: dict[Order, int] = {"gamr": 0, "degree": 1, "random": 2}
@@ -64,6 +64,7 @@ def build_levels(
     if blocks == "none":
         return [], rest
     levels: list[Level] = []
+    splitter = LevelSplitter(capacity)
     best, best_bytes, spent = (0, rest), float("inf"), 0
     while len(rest.adj):
         if host_model is not None:
@@ -77,7 +78,7 @@ def build_levels(
         if blocks == "single" or capacity.fits(len(rest.vertices), len(rest.adj)):
             labels, parts = np.zeros(len(rest.vertices), dtype=np.int32), 1
         else:
-            labels, parts = split_level(rest.ptr, rest.adj, capacity, level_seed)
+            labels, parts = splitter.split(rest.ptr, rest.adj, level_seed)
         edges_before = len(rest.adj)
         level, rest = cut_level(rest, labels, parts, order, level_seed)
         levels.append(level)
