@@ -124,8 +124,8 @@ def stand_in(
     """The stand-in of a data set at a share `scale` of its vertices. Raises InputError.
 
     features: also make float32 features (a random centre per block plus noise of equal variance); without it
-    only the width is declared, because traffic depends on nothing else. progress is called with (edges drawn,
-    edges).
+    only the width is declared, because traffic depends on nothing else. progress is called with (done,
+    total).
     """
     shape = shapes()[name]
     least = MIN_VERTICES / shape.vertices
@@ -152,7 +152,7 @@ def stand_in(
         edges,
         inside,
         seed,
-        None if progress is None else lambda done: progress(done, edges),
+        None if progress is None else lambda done: progress(done, 3 * edges),
     )
 
     split = np.full(n, 2, dtype=np.int8)

@@ -116,6 +116,20 @@ bool has_edge(const Csr& csr, std::int32_t u, std::int32_t v) {
     return std::binary_search(row + csr.indptr[u], row + csr.indptr[u + 1], v);
 }
 
+// The union of two graphs on the same vertices that share no edge.
+Csr merged(const Csr& a, const Csr& b) {
+    Csr both;
+    both.indptr.resize(a.indptr.size());
+    both.indices.resize(a.indices.size() + b.indices.size());
+    auto out = both.indices.begin();
+    for (std::size_t v = 0; v + 1 < a.indptr.size(); ++v) {
+        out = std::merge(a.indices.begin() + a.indptr[v], a.indices.begin() + a.indptr[v + 1],
+                         b.indices.begin() + b.indptr[v], b.indices.begin() + b.indptr[v + 1], out);
+        both.indptr[v + 1] = out - both.indices.begin();
+    }
+    return both;
+}
+
 std::int64_t edges_inside(const Csr& csr, const Model& model) {
     std::int64_t twice = 0;
     for (std::size_t u = 0; u + 1 < csr.indptr.size(); ++u)
@@ -130,10 +144,10 @@ public:
     TopUp(const Csr& csr, const Model& model, std::uint64_t seed) : csr_(csr), model_(model), random_(seed, kTopUpStream) {}
 
     // inside: only edges inside a block, or (false) only edges between blocks; nothing: either.
-    void draw(std::int64_t wanted, std::int64_t limit, std::optional<bool> inside, const Progress& progress, std::int64_t done) {
+    void draw(std::int64_t wanted, std::int64_t limit, std::optional<bool> inside, const std::function<void()>& tick) {
         const std::uint64_t share = inside.value_or(false) ? std::uint64_t{1} << 32 : 0;
         for (const std::uint64_t end = drawn_ + static_cast<std::uint64_t>(limit); drawn_ < end && wanted > 0; ++drawn_) {
-            if (drawn_ % kReportEvery == 0) report(progress, done);
+            if (drawn_ % kReportEvery == 0) tick();
             auto [u, v] = model_.draw(random_, drawn_, share);
             if (u > v) std::swap(u, v);
             if (u == v || (inside && model_.inside(u, v) != *inside) || has_edge(csr_, u, v)) continue;
@@ -156,6 +170,7 @@ private:
 
 // The model drawn until the simple graph has `edges` undirected edges, `inside` of them inside a block, or until it
 // is saturated: when the blocks are full the rest goes between them. inside < 0: blocks do not matter.
+// progress gets 0..3 * edges: drawing, sorting, and drawing what is missing take about as long each.
 // Returns (indptr, indices, edges inside a block).
 nb::tuple block_model(const In<std::int64_t>& weight, const In<std::int32_t>& block, std::int32_t blocks,
                       std::int64_t edges, std::int64_t inside, std::uint64_t seed, const Progress& progress) {
@@ -177,20 +192,25 @@ nb::tuple block_model(const In<std::int64_t>& weight, const In<std::int32_t>& bl
             if (e % kReportEvery == 0) report(progress, e);
         }
         csr = build_csr<std::int32_t>({{source.data(), target.data(), source.size()}}, n);
-        report(progress, edges);
+        source = Half();
+        target = Half();
+        report(progress, 2 * edges);
 
         // Loops and duplicates were dropped: draw on until the counts are right.
         const std::int64_t missing = edges - static_cast<std::int64_t>(csr.indices.size() / 2);
         TopUp more(csr, model, seed);
+        const auto tick = [&] {
+            const double share = static_cast<double>(more.source.size()) / static_cast<double>(std::max<std::int64_t>(missing, 1));
+            report(progress, 2 * edges + static_cast<std::int64_t>(share * static_cast<double>(edges)));
+        };
         if (inside >= 0) {
             const std::int64_t missing_inside = std::clamp<std::int64_t>(inside - edges_inside(csr, model), 0, missing);
-            more.draw(missing_inside, missing_inside * kMaxDrawsPerEdge, true, progress, edges);
+            more.draw(missing_inside, missing_inside * kMaxDrawsPerEdge, true, tick);
         }
         const std::int64_t rest = missing - static_cast<std::int64_t>(more.source.size());
-        more.draw(rest, rest * kMaxDrawsPerEdge, inside >= 0 && blocks > 1 ? std::optional<bool>(false) : std::nullopt, progress, edges);
+        more.draw(rest, rest * kMaxDrawsPerEdge, inside >= 0 && blocks > 1 ? std::optional<bool>(false) : std::nullopt, tick);
         if (!more.source.empty())
-            csr = build_csr<std::int32_t>({{source.data(), target.data(), source.size()},
-                                           {more.source.data(), more.target.data(), more.source.size()}}, n);
+            csr = merged(csr, build_csr<std::int32_t>({{more.source.data(), more.target.data(), more.source.size()}}, n));
         got_inside = edges_inside(csr, model);
     }
     return nb::make_tuple(to_numpy(std::move(csr.indptr)), to_numpy(std::move(csr.indices)), got_inside);

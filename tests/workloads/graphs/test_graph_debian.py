@@ -82,7 +82,7 @@ def named_edges(path: Path) -> set[tuple[str, str]]:
 
 def test_an_edge_is_the_package_each_clause_leads_to(index: Path, tmp_path: Path) -> None:
     graph = build_debian([index], tmp_path / "out.npz")
-    # mailer is virtual: zmail wins by priority. virtual-thing: amail provides it itself, before gamma by name.
+    # mailer: zmail has the higher priority. virtual-thing: amail itself comes before gamma by name.
     assert named_edges(tmp_path / "out.npz") == {
         ("alpha", "beta"), ("alpha", "gamma"), ("alpha", "zmail"), ("beta", "gamma")
     }  # fmt: skip

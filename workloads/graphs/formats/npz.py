@@ -27,7 +27,7 @@ _MAX_HEADER_BYTES = 1 << 16
 
 
 def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, column-major or not, and type. numpy's own reader runs a tokenizer and more on a header's text."""
+    """Shape, column-major or not, and type. numpy's own reader is too lenient with strangers."""
     magic = stream.read(8)
     if (
         len(magic) != 8
@@ -46,9 +46,7 @@ def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dt
             fields = ast.literal_eval(text.decode("latin-1").strip())
         descr, fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
         if isinstance(descr, str) and _DESCR.fullmatch(descr) is None:
-            raise InputError(
-                f"{where}: holds {descr[:20]!r}, allowed are numbers and text (a pickle may hold code)"
-            )
+            raise InputError(f"{where}: holds {descr[:20]!r}, allowed are numbers and text, no pickle")
         dtype = np.dtype(str(descr))
     except (ValueError, TypeError, KeyError, SyntaxError, MemoryError, RecursionError):
         raise InputError(f"{where}: damaged .npy header") from None
