@@ -28,8 +28,15 @@ class Dcqcn
         return m_rate;
     }
 
-    void OnCnp(const Config& config, double lineBps, Ps now)
+    // A flow with one receiver gets one CNP per interval by construction. An upload flow has as many receivers as there
+    // are owners, each with its own interval; `manyReceivers` keeps it to one cut per interval at the reaction point.
+    void OnCnp(const Config& config, double lineBps, bool manyReceivers, Ps now)
     {
+        if (manyReceivers && now - m_lastCut < config.cnp_interval_ns * kPsPerNs)
+        {
+            return;
+        }
+        m_lastCut = now;
         if (!m_limited)
         {
             m_rate = m_target = lineBps;
@@ -101,6 +108,7 @@ class Dcqcn
     double m_rate{0};
     double m_target{0};
     double m_alpha{1.0};
+    Ps m_lastCut{-kNever / 2};
     Ps m_alphaTimer{0};
     Ps m_increaseTimer{0};
     std::uint64_t m_bytes{0};

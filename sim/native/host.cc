@@ -30,19 +30,6 @@ HostBasedState::HostBasedState(std::uint32_t tag_, const Exchange& exchange_, st
     }
 }
 
-bool
-HostBasedState::Mark(std::uint32_t entry, std::uint32_t chunk)
-{
-    const std::size_t index = static_cast<std::size_t>(chunk) * exchange.Entries() + entry;
-    const std::uint64_t bit = 1ull << (index & 63);
-    if (received[index >> 6] & bit)
-    {
-        return false;
-    }
-    received[index >> 6] |= bit;
-    return true;
-}
-
 Host::Host(Fabric& fabric, Aggregation& aggregation, EpochRunner& runner, std::uint32_t worker)
     : m_fabric(fabric),
       m_aggregation(aggregation),
@@ -95,11 +82,11 @@ Host::ReleaseHostBased(std::uint32_t tag, const Exchange& exchange, std::uint32_
             continue;
         }
         Flow& flow = FlowTo(receiver);
-        if (flow.segments.empty() || flow.segments.back().tag != tag)
+        if (flow.segments.Empty() || flow.segments.Back().tag != tag)
         {
-            flow.segments.push_back({tag, from, from, exchange.FlowEnd(receiver, m_worker), 0});
+            flow.segments.Push({tag, from, from, exchange.FlowEnd(receiver, m_worker), 0});
         }
-        flow.segments.back().released = to;
+        flow.segments.Back().released = to;
         if (HasData(flow))
         {
             Activate(flow, now);
@@ -145,14 +132,14 @@ Host::FlowTo(std::uint32_t worker)
 }
 
 bool
-Host::HasData(const Flow& flow) const
+Host::HasData(Flow& flow) const
 {
     if (&flow == &m_uploadFlow)
     {
         return !m_uploads.done;
     }
-    return !flow.replies.empty() || flow.backgroundBytes > 0 ||
-           (!flow.segments.empty() && flow.segments.front().next < flow.segments.front().released);
+    return !flow.replies.Empty() || flow.backgroundBytes > 0 ||
+           (!flow.segments.Empty() && flow.segments.Front().next < flow.segments.Front().released);
 }
 
 void
@@ -161,7 +148,7 @@ Host::Activate(Flow& flow, Ps now)
     if (!flow.active)
     {
         flow.active = true;
-        m_active.push_back(&flow);
+        m_active.push_back({flow.next, &flow});
     }
     Kick(now);
 }
@@ -200,9 +187,9 @@ Host::Fire(Ps now)
         ++sent;
     }
     Ps next = m_control.Empty() ? kNever : now;
-    for (const Flow* flow : m_active)
+    for (const Active& active : m_active)
     {
-        next = std::min(next, flow->next);
+        next = std::min(next, active.next);
         if (next <= now)
         {
             break;
@@ -231,12 +218,13 @@ Host::SendNext(Ps now)
         {
             m_turn = 0;
         }
-        Flow& flow = *m_active[m_turn];
-        if (flow.next > now)
+        Active& active = m_active[m_turn];
+        if (active.next > now)
         {
             ++m_turn;
             continue;
         }
+        Flow& flow = *active.flow;
         Frame frame{};
         frame.payload = kNone;
         frame.src = static_cast<std::uint16_t>(m_worker);
@@ -248,6 +236,7 @@ Host::SendNext(Ps now)
             flow.rate.OnSent(config, config.host_link_bps, frame.bytes);
             const double bits = 8.0 * (frame.bytes + config.wire_gap_bytes);
             flow.next = std::max(now, flow.next) + static_cast<Ps>(bits * 1e12 / flow.rate.RateBps());
+            active.next = flow.next;
         }
         m_uplink->Enqueue(frame, now);
         if (HasData(flow))
@@ -278,10 +267,9 @@ Host::Produce(Flow& flow, Frame& frame)
         return;
     }
     frame.dst = flow.destination;
-    if (!flow.replies.empty())
+    if (!flow.replies.Empty())
     {
-        const Reply reply = flow.replies.front();
-        flow.replies.pop_front();
+        const Reply reply = flow.replies.Pop();
         ProduceReply(reply, frame);
     }
     else if (flow.backgroundBytes > 0)
@@ -353,7 +341,7 @@ void
 Host::ProduceSegment(Flow& flow, Frame& frame)
 {
     const Config& config = m_fabric.config;
-    Segment& segment = flow.segments.front();
+    Segment& segment = flow.segments.Front();
     const Exchange& exchange = m_runner.ExchangeOf(segment.tag);
     frame.kind = Kind::Raw;
     frame.tag = segment.tag;
@@ -396,7 +384,7 @@ Host::ProduceSegment(Flow& flow, Frame& frame)
     }
     if (segment.next == segment.end)
     {
-        flow.segments.pop_front();
+        flow.segments.Pop();
     }
 }
 
@@ -678,8 +666,7 @@ Host::OnRawHostBased(const Frame& frame, HostBasedState& state, Ps now)
     for (std::uint32_t i = 0; i < vertices; ++i)
     {
         const std::uint64_t position = frame.item + i;
-        const std::uint32_t entry = exchange.FlowEntry(position);
-        if (!state.Mark(entry, frame.chunk))
+        if (!state.Mark(position, frame.chunk))
         {
             ++m_fabric.counters.duplicates;
             continue;
@@ -691,7 +678,7 @@ Host::OnRawHostBased(const Frame& frame, HostBasedState& state, Ps now)
             const std::uint32_t offset = frame.chunk * exchange.HostValues();
             const std::uint32_t count = exchange.ValuesIn(frame.chunk, exchange.HostValues());
             const std::int32_t* values = m_fabric.values.At(frame.payload) + static_cast<std::size_t>(i) * exchange.Width();
-            for (const auto slot : exchange.EntryNeighbours(entry))
+            for (const auto slot : exchange.EntryNeighbours(exchange.FlowEntry(position)))
             {
                 std::int64_t* result = m_runner.Results(frame.tag) +
                                        static_cast<std::size_t>(exchange.BoundaryIndex(slot)) * exchange.Width() + offset;
@@ -783,7 +770,7 @@ Host::OnCnp(const Frame& frame, Ps now)
     }
     if (flow)
     {
-        flow->rate.OnCnp(m_fabric.config, m_fabric.config.host_link_bps, now);
+        flow->rate.OnCnp(m_fabric.config, m_fabric.config.host_link_bps, flow == &m_uploadFlow, now);
     }
 }
 
@@ -922,7 +909,7 @@ Host::PullMissingHostBased(std::uint32_t tag, std::map<std::uint16_t, std::vecto
         {
             for (std::uint32_t chunk = 0; chunk < exchange.HostChunks(); ++chunk)
             {
-                if (!state->IsMarked(exchange.FlowEntry(position), chunk))
+                if (!state->IsMarked(position, chunk))
                 {
                     missing[static_cast<std::uint16_t>(sender)].push_back({static_cast<std::uint32_t>(position), chunk});
                 }
@@ -945,15 +932,15 @@ Host::OnPull(const Frame& frame, Ps now)
         }
         for (const PullItem& item : m_fabric.pulls.At(frame.payload))
         {
-            flow.replies.push_back({frame.tag, item.entry, item.chunk});
+            flow.replies.Push({frame.tag, item.entry, item.chunk});
         }
     }
     else
     {
         const Segment* unsent = nullptr;
-        for (const Segment& segment : flow.segments)
+        for (std::size_t i = 0; i < flow.segments.Size(); ++i)
         {
-            unsent = segment.tag == frame.tag ? &segment : unsent;
+            unsent = flow.segments[i].tag == frame.tag ? &flow.segments[i] : unsent;
         }
         if (m_releasedTag == Aggregation::kNoTag || frame.tag > m_releasedTag)
         {
@@ -963,7 +950,7 @@ Host::OnPull(const Frame& frame, Ps now)
         {
             if (!unsent || item.entry < unsent->next)
             {
-                flow.replies.push_back({frame.tag, item.entry, item.chunk});
+                flow.replies.Push({frame.tag, item.entry, item.chunk});
             }
         }
     }

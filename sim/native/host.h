@@ -24,17 +24,25 @@ struct HostBasedState
 {
     HostBasedState(std::uint32_t tag, const Exchange& exchange, std::uint32_t workers);
 
-    bool Mark(std::uint32_t entry, std::uint32_t chunk);
-
-    bool IsMarked(std::uint32_t entry, std::uint32_t chunk) const
+    // A flow's packets are neighbours in `received`, so that a receiver works in few cache lines per sender.
+    bool Mark(std::uint64_t position, std::uint32_t chunk)
     {
-        const std::size_t index = static_cast<std::size_t>(chunk) * exchange.Entries() + entry;
+        const std::uint64_t index = position * exchange.HostChunks() + chunk;
+        const std::uint64_t bit = 1ull << (index & 63);
+        const bool fresh = !(received[index >> 6] & bit);
+        received[index >> 6] |= bit;
+        return fresh;
+    }
+
+    bool IsMarked(std::uint64_t position, std::uint32_t chunk) const
+    {
+        const std::uint64_t index = position * exchange.HostChunks() + chunk;
         return (received[index >> 6] >> (index & 63)) & 1;
     }
 
     std::uint32_t tag;
     const Exchange& exchange;
-    std::vector<std::uint64_t> received; // [chunk * entries + entry] bits
+    std::vector<std::uint64_t> received; // [position in the flows * chunks + chunk] bits
     std::vector<std::uint64_t> pending;  // [worker * bins + bin] packets' worth of (entry, chunk)
     std::uint32_t workersDone{0};
 };
@@ -87,14 +95,20 @@ class Host final : public Node, public EventSource
 
     struct Flow
     {
-        Dcqcn rate;
-        Ps next{0}; // earliest time of the next frame
         std::uint16_t destination{0};
         bool active{false};
-        std::deque<Segment> segments;
-        std::deque<Reply> replies;
-        std::uint64_t backgroundBytes{0}; // left to send (background flows)
         std::uint32_t id{0};
+        Ps next{0}; // earliest time of the next frame; while active, m_active has it
+        Dcqcn rate;
+        Ring<Segment> segments;
+        Ring<Reply> replies;
+        std::uint64_t backgroundBytes{0}; // left to send (background flows)
+    };
+
+    struct Active // what the round-robin scan reads, side by side
+    {
+        Ps next;
+        Flow* flow;
     };
 
     // The upload flow is one more flow of this host, towards the switch.
@@ -132,7 +146,7 @@ class Host final : public Node, public EventSource
     Flow& FlowTo(std::uint32_t worker);
     void Activate(Flow& flow, Ps now);
     void Kick(Ps now);
-    bool HasData(const Flow& flow) const;
+    bool HasData(Flow& flow) const;
     bool SendNext(Ps now);
     void Produce(Flow& flow, Frame& frame);
     void ProduceUpload(Frame& frame);
@@ -174,7 +188,7 @@ class Host final : public Node, public EventSource
     Uploads m_uploads;
     std::vector<std::unique_ptr<Flow>> m_flows; // by receiving worker
     std::unordered_map<std::uint32_t, std::unique_ptr<Flow>> m_background;
-    std::vector<Flow*> m_active;
+    std::vector<Active> m_active;
     std::size_t m_turn{0};
     Ps m_armedAt{kNever};
 

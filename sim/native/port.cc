@@ -142,6 +142,7 @@ Port::NextDeparture(Ps now)
 void
 Port::Fire(Ps now)
 {
+    m_flight.Prefetch(4);
     Frame frame = m_flight.Pop();
     ++m_arrived;
     m_onWire -= m_onWire > 0;

@@ -28,6 +28,17 @@ class Ring
         return m_items[m_head & m_mask];
     }
 
+    T& Back()
+    {
+        return m_items[(m_tail - 1) & m_mask];
+    }
+
+    // Start loading the item `ahead` places behind the front: deep queues outgrow the caches.
+    void Prefetch(std::size_t ahead) const
+    {
+        __builtin_prefetch(&m_items[(m_head + ahead) & m_mask]);
+    }
+
     T& operator[](std::size_t position) // from the front
     {
         return m_items[(m_head + position) & m_mask];
@@ -56,7 +67,7 @@ class Ring
     void Grow()
     {
         const std::size_t size = Size();
-        std::vector<T> larger(m_items.empty() ? 16 : m_items.size() * 2);
+        std::vector<T> larger(m_items.empty() ? 4 : m_items.size() * 2);
         for (std::size_t i = 0; i < size; ++i)
         {
             larger[i] = (*this)[i];
