@@ -77,6 +77,8 @@ def memory_sweep(records: Records) -> pd.DataFrame:
     swept = runs[runs["recirculation"] == "free"].copy()
     swept = swept[swept["system"].isin(swept[swept["label"].str.contains("@")]["system"])]
     swept["traffic_vs_host"] = swept["total_bytes"] / host.iloc[0] - 1 if len(host) else math.nan
+    listed = {system: place for place, system in enumerate(runs["system"].unique())}
+    swept["listed"] = swept["system"].map(listed)
     swept["sorted_by"] = swept["memory_bytes"].replace(0, 2**62)
     columns = ["system", "title", "memory_bytes", "total_bytes", "epoch_time_ns", "traffic_vs_host"]
-    return swept.sort_values(["system", "sorted_by"])[columns].reset_index(drop=True)
+    return swept.sort_values(["listed", "sorted_by"])[columns].reset_index(drop=True)

@@ -116,9 +116,6 @@ def prepare(
     stage(f"loading graph {scenario.graph.source}")
     chosen = scenario.graph
     graph = load_graph(chosen.source, scale=chosen.scale, seed=chosen.seed, cache=cache)
-    for what, value in (("feature_width", graph.feature_width), ("num_classes", graph.num_classes)):
-        if value < 1 and not (what == "feature_width" and scenario.model.use_pp):
-            raise InputError(f"graph.source: {graph.name} declares no {what}; a model needs one")
     maker = _Maker(scenario, graph, work, stage=stage, cache=cache)
     jobs, failures = [], {}
     for variant in variants:
@@ -157,23 +154,34 @@ class _Maker:
         self.stage, self.cache = stage, cache
         self.widths = propagation_widths(scenario.model, graph)
         self.partitions: dict[str, tuple[Partition, WorkCounts]] = {}
+        self.impossible: dict[str, InputError] = {}
         self.plan_sizes: dict[Path, int] = {}
         self.plan_facts: dict[str, dict[str, Any]] = {}
         self.value_files: dict[tuple[str, int], Path] = {}
 
     def partition(self, system: System) -> tuple[Partition, WorkCounts]:
+        """The partition a system runs on, and its workers' counts; one that cannot be made fails each time."""
         balance = system.balance or self.scenario.partition.balance
+        if balance in self.impossible:
+            raise self.impossible[balance]
         if balance not in self.partitions:
-            workers = self.scenario.cluster.workers
-            self.stage(f"partitioning over {workers} workers, {balance} balance")
-            chosen: Any = {"method": self.scenario.partition.method, "balance": balance}
-            seed = self.scenario.partition.seed
-            partition = partition_graph(self.graph, workers, seed=seed, cache=self.cache, **chosen)
-            counts = count_work(self.graph, partition)
-            if not counts.cross_edges.any():
-                raise InputError(f"graph.source: no edge of {self.graph.name} joins two workers")
-            self.partitions[balance] = partition, counts
+            try:
+                self.partitions[balance] = self._make_partition(balance)
+            except InputError as error:
+                self.impossible[balance] = error
+                raise
         return self.partitions[balance]
+
+    def _make_partition(self, balance: str) -> tuple[Partition, WorkCounts]:
+        workers = self.scenario.cluster.workers
+        self.stage(f"partitioning over {workers} workers, {balance} balance")
+        chosen: Any = {"method": self.scenario.partition.method, "balance": balance}
+        seed = self.scenario.partition.seed
+        partition = partition_graph(self.graph, workers, seed=seed, cache=self.cache, **chosen)
+        counts = count_work(self.graph, partition)
+        if not counts.cross_edges.any():
+            raise InputError(f"graph.source: no edge of {self.graph.name} joins two workers")
+        return partition, counts
 
     def plans(self, variant: Variant) -> tuple[dict[int, Path], int]:
         """Folders of the variant's plans by width, and its process's estimated memory."""

@@ -271,9 +271,14 @@ def check_value(where: str, value: Any, item: Field[Any]) -> None:
         raise InputError(f"{where}: {value!r} given; allowed: {', '.join(meta['choices'])}")
     low, high, unit = meta["low"], meta["high"], meta["unit"] and f" {meta['unit']}"
     if low is not None and value < low:
-        raise InputError(f"{where}: {value}{unit} given; at least {low:g}{unit}")
+        raise InputError(f"{where}: {value}{unit} given; at least {_plain(low)}{unit}")
     if high is not None and value > high:
-        raise InputError(f"{where}: {value}{unit} given; at most {high:g}{unit}")
+        raise InputError(f"{where}: {value}{unit} given; at most {_plain(high)}{unit}")
+
+
+def _plain(limit: float) -> str:
+    """A limit without an exponent where it is a whole number."""
+    return f"{int(limit)}" if limit == int(limit) else f"{limit:g}"
 
 
 def _check_topology(cluster: ClusterSection) -> None:

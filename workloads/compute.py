@@ -92,8 +92,12 @@ def load_device(name: str) -> Device:
 
 
 def layer_widths(model: ModelShape, graph: Graph) -> list[int]:
-    """d_0..d_L: feature width, hidden widths, classes."""
-    return [graph.feature_width, *[model.hidden] * (model.layers - 1), graph.num_classes]
+    """d_0..d_L: feature width, hidden widths, classes.
+
+    A graph that declares no features or no classes (star, ring, R-MAT) is given the hidden width for them.
+    """
+    first, last = graph.feature_width or model.hidden, graph.num_classes or model.hidden
+    return [first, *[model.hidden] * (model.layers - 1), last]
 
 
 def propagation_widths(model: ModelShape, graph: Graph) -> list[int]:
@@ -217,8 +221,8 @@ class _Kernels:
     def propagation(self, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(before, after) the exchange: gather what is sent; sum what is local and what arrived.
 
-        What arrives lies in memory as rows: one per remote neighbour and edge where the receiver sums, else one
-        finished sum per boundary vertex.
+        What arrives lies in memory as rows: one per cross edge where the receiver sums, else one finished sum
+        per boundary vertex.
         """
         work = self.work
         arrived = work.cross_edges if self.cross_sum == "receiver" else work.boundary

@@ -238,3 +238,7 @@ def test_hadoop_flow_sizes_are_a_distribution() -> None:
     assert np.interp(0.5, share, size) == 700  # the median flow
     sampled = np.interp(np.random.default_rng(1).random(400_000), share, size).mean()
     assert mean_flow_bytes("hadoop") == pytest.approx(sampled, rel=0.03)
+
+
+def test_graphs_without_features_or_classes_take_the_hidden_width() -> None:
+    assert compute.layer_widths(Model(layers=2, hidden=16), load_graph("ring:30")) == [16, 16, 16]
