@@ -160,7 +160,7 @@ class _Maker:
         self.value_files: dict[tuple[str, int], Path] = {}
 
     def partition(self, system: System) -> tuple[Partition, WorkCounts]:
-        """The partition a system runs on, and its workers' counts; one that cannot be made fails each time."""
+        """The partition of a system and its workers' counts; one that cannot be made fails every time."""
         balance = system.balance or self.scenario.partition.balance
         if balance in self.impossible:
             raise self.impossible[balance]

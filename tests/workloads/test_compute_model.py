@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,7 @@ SLOW = Device("slow", "test device", 1e9, 1e9, "made up")
 
 @pytest.fixture
 def split(tmp_path: Path) -> tuple[Graph, Partition]:
-    graph = load_graph("karate")
+    graph = replace(load_graph("karate"), feature_width=11)
     return graph, partition_graph(graph, 4, method="contiguous", cache=tmp_path)
 
 
