@@ -28,9 +28,8 @@ def measure(source: str, cache: str, label: str) -> None:
     seconds = time.perf_counter() - start
     used = resource.getrusage(resource.RUSAGE_SELF)
     peak_gb, cpu = used.ru_maxrss * 1024 / 1e9, used.ru_utime + used.ru_stime
-    print(
-        f"{graph.name:32} {label:9} {graph.num_vertices:>10,} {graph.num_edges:>13,} {seconds:>8.2f} {cpu:>7.2f} {peak_gb:>7.2f}"
-    )
+    size = f"{graph.num_vertices:>10,} {graph.num_edges:>13,}"
+    print(f"{graph.name:32} {label:10} {size} {seconds:>8.2f} {cpu:>7.2f} {peak_gb:>7.2f}", flush=True)
 
 
 def main() -> None:

@@ -116,17 +116,18 @@ bool has_edge(const Csr& csr, std::int32_t u, std::int32_t v) {
     return std::binary_search(row + csr.indptr[u], row + csr.indptr[u + 1], v);
 }
 
-// The union of two graphs on the same vertices that share no edge.
+// The union of two graphs on the same vertices.
 Csr merged(const Csr& a, const Csr& b) {
     Csr both;
     both.indptr.resize(a.indptr.size());
     both.indices.resize(a.indices.size() + b.indices.size());
     auto out = both.indices.begin();
     for (std::size_t v = 0; v + 1 < a.indptr.size(); ++v) {
-        out = std::merge(a.indices.begin() + a.indptr[v], a.indices.begin() + a.indptr[v + 1],
+        out = std::set_union(a.indices.begin() + a.indptr[v], a.indices.begin() + a.indptr[v + 1],
                          b.indices.begin() + b.indptr[v], b.indices.begin() + b.indptr[v + 1], out);
         both.indptr[v + 1] = out - both.indices.begin();
     }
+    both.indices.resize(static_cast<std::size_t>(both.indptr.back()));
     return both;
 }
 
@@ -138,34 +139,67 @@ std::int64_t edges_inside(const Csr& csr, const Model& model) {
     return twice / 2;
 }
 
-// Edges that `csr` lacks, drawn one at a time until `wanted` are found or `limit` draws are made.
+// Adds edges that a graph lacks, so that loops and duplicates among those drawn before are made up for.
 class TopUp {
 public:
-    TopUp(const Csr& csr, const Model& model, std::uint64_t seed) : csr_(csr), model_(model), random_(seed, kTopUpStream) {}
+    TopUp(const Model& model, std::uint64_t seed) : model_(model), random_(seed, kTopUpStream) {}
 
-    // inside: only edges inside a block, or (false) only edges between blocks; nothing: either.
-    void draw(std::int64_t wanted, std::int64_t limit, std::optional<bool> inside, const std::function<void()>& tick) {
-        const std::uint64_t share = inside.value_or(false) ? std::uint64_t{1} << 32 : 0;
-        for (const std::uint64_t end = drawn_ + static_cast<std::uint64_t>(limit); drawn_ < end && wanted > 0; ++drawn_) {
-            if (drawn_ % kReportEvery == 0) tick();
-            auto [u, v] = model_.draw(random_, drawn_, share);
-            if (u > v) std::swap(u, v);
-            if (u == v || (inside && model_.inside(u, v) != *inside) || has_edge(csr_, u, v)) continue;
-            if (!seen_.insert(static_cast<std::uint64_t>(u) << 32 | static_cast<std::uint32_t>(v)).second) continue;
-            source.push_back(u);
-            target.push_back(v);
-            --wanted;
+    // Adds `wanted` edges, or fewer when the model is saturated. inside: only edges inside a block, or (false) only
+    // edges between blocks; nothing: either. tick is called with the number still wanted.
+    void add(Csr& csr, std::int64_t wanted, std::optional<bool> inside, const std::function<void(std::int64_t)>& tick) {
+        const std::int64_t goal = edges_of(csr) + wanted;
+        const std::int64_t few = goal / 200;
+        // As many draws as edges are wanted cannot give too many: sorted in bulk, most of the way goes quickly.
+        for (std::int64_t missing = wanted; missing > few;) {
+            Half source, target;
+            for (std::int64_t i = 0; i < missing; ++i) {
+                if (i % kReportEvery == 0) tick(missing);
+                const auto [u, v] = draw(inside);
+                if (inside && model_.inside(u, v) != *inside) continue;
+                source.push_back(u);
+                target.push_back(v);
+            }
+            const std::int64_t before = missing;
+            csr = merged(csr, sorted(source, target, csr));
+            missing = goal - edges_of(csr);
+            if (before - missing < before / kMaxDrawsPerEdge) break;
         }
+        one_by_one(csr, goal, inside, tick);
     }
 
-    Half source, target;
-
 private:
-    const Csr& csr_;
+    static std::int64_t edges_of(const Csr& csr) { return static_cast<std::int64_t>(csr.indices.size() / 2); }
+
+    static Csr sorted(const Half& source, const Half& target, const Csr& like) {
+        const std::int64_t n = static_cast<std::int64_t>(like.indptr.size()) - 1;
+        return build_csr<std::int32_t>({{source.data(), target.data(), source.size()}}, n);
+    }
+
+    std::pair<std::int32_t, std::int32_t> draw(std::optional<bool> inside) {
+        return model_.draw(random_, drawn_++, inside.value_or(false) ? std::uint64_t{1} << 32 : 0);
+    }
+
+    // The last edges, to the exact number.
+    void one_by_one(Csr& csr, std::int64_t goal, std::optional<bool> inside, const std::function<void(std::int64_t)>& tick) {
+        std::int64_t missing = goal - edges_of(csr);
+        std::unordered_set<std::uint64_t> seen;
+        Half source, target;
+        for (std::int64_t i = 0, limit = missing * kMaxDrawsPerEdge; i < limit && missing > 0; ++i) {
+            if (i % kReportEvery == 0) tick(missing);
+            auto [u, v] = draw(inside);
+            if (u > v) std::swap(u, v);
+            if (u == v || (inside && model_.inside(u, v) != *inside) || has_edge(csr, u, v)) continue;
+            if (!seen.insert(static_cast<std::uint64_t>(u) << 32 | static_cast<std::uint32_t>(v)).second) continue;
+            source.push_back(u);
+            target.push_back(v);
+            --missing;
+        }
+        if (!source.empty()) csr = merged(csr, sorted(source, target, csr));
+    }
+
     const Model& model_;
     CounterRandom random_;
     std::uint64_t drawn_ = 0;
-    std::unordered_set<std::uint64_t> seen_;
 };
 
 // The model drawn until the simple graph has `edges` undirected edges, `inside` of them inside a block, or until it
@@ -197,20 +231,12 @@ nb::tuple block_model(const In<std::int64_t>& weight, const In<std::int32_t>& bl
         report(progress, 2 * edges);
 
         // Loops and duplicates were dropped: draw on until the counts are right.
-        const std::int64_t missing = edges - static_cast<std::int64_t>(csr.indices.size() / 2);
-        TopUp more(csr, model, seed);
-        const auto tick = [&] {
-            const double share = static_cast<double>(more.source.size()) / static_cast<double>(std::max<std::int64_t>(missing, 1));
-            report(progress, 2 * edges + static_cast<std::int64_t>(share * static_cast<double>(edges)));
-        };
-        if (inside >= 0) {
-            const std::int64_t missing_inside = std::clamp<std::int64_t>(inside - edges_inside(csr, model), 0, missing);
-            more.draw(missing_inside, missing_inside * kMaxDrawsPerEdge, true, tick);
-        }
-        const std::int64_t rest = missing - static_cast<std::int64_t>(more.source.size());
-        more.draw(rest, rest * kMaxDrawsPerEdge, inside >= 0 && blocks > 1 ? std::optional<bool>(false) : std::nullopt, tick);
-        if (!more.source.empty())
-            csr = merged(csr, build_csr<std::int32_t>({{more.source.data(), more.target.data(), more.source.size()}}, n));
+        const auto tick = [&](std::int64_t wanted) { report(progress, 3 * edges - wanted); };
+        TopUp more(model, seed);
+        const auto missing = [&] { return edges - static_cast<std::int64_t>(csr.indices.size() / 2); };
+        if (inside >= 0)
+            more.add(csr, std::clamp<std::int64_t>(inside - edges_inside(csr, model), 0, missing()), true, tick);
+        more.add(csr, missing(), inside >= 0 && blocks > 1 ? std::optional<bool>(false) : std::nullopt, tick);
         got_inside = edges_inside(csr, model);
     }
     return nb::make_tuple(to_numpy(std::move(csr.indptr)), to_numpy(std::move(csr.indices)), got_inside);
