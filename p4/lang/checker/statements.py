@@ -1,0 +1,440 @@
+"""Statements, functions and actions."""
+
+from __future__ import annotations
+
+from p4.lang import ast, ir
+from p4.lang import types as ty
+from p4.lang.checker.calls import CallChecker
+from p4.lang.checker.conversions import base_of
+from p4.lang.checker.names import Overload, TypeName
+
+
+class StatementChecker(CallChecker):
+    """`block` checks a body in a new scope."""
+
+    returns: ty.Type = ty.VOID
+    loops = 0
+
+    def block(self, node: ast.Block) -> ir.Block:
+        with self.scope():
+            return ir.Block(node.span, self.items(node.items))
+
+    def items(self, nodes: tuple[ast.Node, ...]) -> tuple[ir.Statement, ...]:
+        return tuple(s for n in nodes for s in self.item(n))
+
+    def item(self, node: ast.Node) -> list[ir.Statement]:
+        """One statement or declaration; a declaration of an object leaves no statement."""
+        match node:
+            case ast.VarDecl():
+                return [self.variable(node)]
+            case ast.ConstDecl():
+                self.constant(node)
+                return []
+            case ast.InstanceDecl():
+                self.instance(node)
+                return []
+            case ast.Statement():
+                return [self.statement(node)]
+        raise AssertionError(f"no statement {type(node).__name__}")
+
+    # ---- declarations
+
+    def variable(self, node: ast.VarDecl) -> ir.VarDecl:
+        type_ = self.resolve(node.type)
+        if type_ in (ty.VOID, ty.INT, ty.STRING, ty.MATCH_KIND) or isinstance(
+            type_, (ty.Block, ty.Extern, ty.ListOf)
+        ):
+            self.sink.error(
+                node.type.span, f"variable '{node.name}' of type {type_}", "a type with run-time values"
+            )
+            type_ = ty.UNKNOWN
+        init = self.value(node.init, type_, f"the value of '{node.name}'") if node.init is not None else None
+        variable = ir.Variable(node.name, type_, "local", node.span, annotations=node.annotations)
+        self.declare(node.name, variable, node.span)
+        return ir.VarDecl(node.span, variable, init)
+
+    def constant(self, node: ast.ConstDecl) -> ir.Const | None:
+        type_ = self.resolve(node.type)
+        value = self.value(node.value, type_, f"the value of '{node.name}'")
+        if isinstance(type_, (ty.Extern, ty.Block)):
+            self.sink.error(node.type.span, f"constant '{node.name}' of type {type_}", "a value's type")
+            type_ = ty.UNKNOWN
+        if ty.UNKNOWN in (type_, value.type):
+            known = ir.Const(ty.UNKNOWN, node.span, 0)
+            self.declare(node.name, known, node.span)
+            return None
+        if not self.is_compile_time(value):
+            self.sink.error(
+                node.value.span, f"constant '{node.name}' is known only at run time", "a compile-time value"
+            )
+        if isinstance(value, ir.Const):
+            self.declare(node.name, value, node.span)
+            return value
+        self.declare(node.name, value, node.span)  # structured, or made of constructor parameters
+        return None
+
+    def instance(self, node: ast.InstanceDecl) -> ir.Instance | None:
+        made = self.constructed(node.type)
+        instance = self.make_instance(node.name, made, node.args, node.span, node.annotations)
+        if instance is None:
+            # Declared all the same, so that its uses are not errors too.
+            self.declare(node.name, ir.Variable(node.name, ty.UNKNOWN, "local", node.span), node.span)
+            return None
+        if node.initializer is not None:
+            self._initializer(node, instance)
+        elif isinstance(instance.type, ty.Extern):
+            missing = [m.name for m in instance.type.methods if m.is_abstract]
+            if missing:
+                self.sink.error(
+                    node.span,
+                    f"'{node.name}' does not implement abstract method '{missing[0]}'",
+                    f"{node.name} = {{ ... {missing[0]}(...) {{ ... }} }}",
+                )
+        self.declare(node.name, instance, node.span)
+        return instance
+
+    def _initializer(self, node: ast.InstanceDecl, instance: ir.Instance) -> None:
+        """The abstract methods of an extern, implemented where the object is declared."""
+        if not isinstance(instance.type, ty.Extern):
+            self.sink.error(
+                node.span, f"an initializer for {instance.type}", "an extern with abstract methods"
+            )
+            return
+        wanted = {m.name: m for m in instance.type.methods if m.is_abstract}
+        for part in node.initializer or ():
+            if not isinstance(part, ast.FunctionDecl):
+                self.sink.error(part.span, "an object inside an initializer is not supported", "methods only")
+                continue
+            function = self.function_body(part, self.signature(part.prototype))
+            abstract = wanted.pop(part.name, None)
+            if abstract is None:
+                self.sink.error(part.span, f"extern {instance.type} has no abstract method '{part.name}'")
+                continue
+            given = [(p.direction, p.type) for p in function.signature.params]
+            needed = [(p.direction, p.type) for p in abstract.params]
+            least = sum(not p.optional for p in abstract.params)
+            same = least <= len(given) <= len(needed) and all(
+                g == n or isinstance(n[1], ty.TypeVar) for g, n in zip(given, needed, strict=False)
+            )
+            if not same:
+                self.sink.error(
+                    part.span, f"method '{part.name}' differs from its declaration", str(abstract)
+                )
+            instance.methods[part.name] = function
+        for name in wanted:
+            self.sink.error(node.span, f"'{node.name}' does not implement abstract method '{name}'")
+
+    def params(self, nodes: tuple[ast.Param, ...], kind: str = "param") -> tuple[ir.Variable, ...]:
+        """Parameters, declared in the current scope."""
+        out = []
+        for node in nodes:
+            type_ = self.resolve(node.type)
+            if type_ == ty.VOID:
+                self.sink.error(node.span, f"parameter '{node.name}' of type void")
+            objects = isinstance(type_, (ty.Extern, ty.Block))
+            if node.direction and (objects or (type_ in (ty.INT, ty.STRING) and node.direction != "in")):
+                self.sink.error(
+                    node.span, f"parameter '{node.name}' of type {type_} with a direction", "no direction"
+                )
+            variable = ir.Variable(node.name, type_, kind, node.span, node.direction, node.annotations)
+            self.declare(node.name, variable, node.span)
+            out.append(variable)
+        return tuple(out)
+
+    def param_types(self, nodes: tuple[ast.Param, ...]) -> tuple[ty.Param, ...]:
+        """Parameters as part of a signature."""
+        out = []
+        seen: set[str] = set()
+        for node in nodes:
+            if node.name in seen:
+                self.sink.error(node.span, f"parameter '{node.name}' is declared twice")
+            seen.add(node.name)
+            type_ = self.resolve(node.type)
+            if type_ == ty.VOID:
+                self.sink.error(node.span, f"parameter '{node.name}' of type void")
+            if node.direction and isinstance(type_, (ty.Extern, ty.Block)):
+                self.sink.error(
+                    node.span, f"parameter '{node.name}' of type {type_} with a direction", "no direction"
+                )
+            default = None
+            if node.default is not None:
+                if node.direction in ("out", "inout"):
+                    self.sink.error(node.span, f"a default for {node.direction} parameter '{node.name}'")
+                default = self.value(node.default, type_, f"the default of '{node.name}'")
+            optional = any(a.name == "optional" for a in node.annotations)
+            out.append(ty.Param(node.name, node.direction, type_, optional, default))
+        return tuple(out)
+
+    def signature(self, node: ast.Prototype) -> ty.Signature:
+        with self.scope():
+            variables = self.type_vars(node.type_params, node.span)
+            params = self.param_types(node.params)
+            returns = None if node.returns is None else self.resolve(node.returns)
+            return ty.Signature(node.name, variables, params, returns, node.is_abstract)
+
+    def function_body(
+        self, node: ast.FunctionDecl, signature: ty.Signature, types: dict[str, ty.Type] | None = None
+    ) -> ir.Function:
+        """The function checked, its type parameters being `types`."""
+        assert node.body is not None
+        with self.scope("function"):
+            for name, type_ in (types or {}).items():
+                self.declare(name, TypeName(type_), None)
+            params = self.params(node.prototype.params)
+            for variable in params:
+                if not variable.direction and not isinstance(variable.type, ty.Extern):
+                    variable.direction = "in"
+            assert signature.returns is not None
+            outer, self.returns = (
+                self.returns,
+                self.resolve(node.prototype.returns or ast.BaseType(node.span, "void")),
+            )
+            body = self.block(node.body)
+            if self.returns not in (ty.VOID, ty.UNKNOWN) and not always_returns(body):
+                self.sink.error(
+                    node.span, f"function '{node.name}' can end without a return", f"return of {self.returns}"
+                )
+            returns, self.returns = self.returns, outer
+        return ir.Function(node.name, params, returns, body, node.span, signature)
+
+    def instantiate(self, overload: Overload, type_args: tuple[ty.Type, ...]) -> ir.Function:
+        if type_args not in overload.instances:
+            names = [v.name for v in overload.signature.type_params]
+            # The body sees what its declaration saw: the top-level scope.
+            outer, self.scopes = self.scopes, self.scopes[:1]
+            try:
+                overload.instances[type_args] = self.function_body(
+                    overload.declaration, overload.signature, dict(zip(names, type_args, strict=True))
+                )
+            finally:
+                self.scopes = outer
+        return overload.instances[type_args]
+
+    def action(self, node: ast.ActionDecl) -> ir.Action:
+        seen_data = False
+        for param in node.params:
+            if not param.direction:
+                seen_data = True
+            elif seen_data:
+                self.sink.error(
+                    param.span,
+                    f"parameter '{param.name}' with a direction after one without",
+                    "parameters without a direction last",
+                )
+        signature = ty.Signature(node.name, (), self.param_types(node.params), ty.VOID)
+        with self.scope("action"):
+            params = self.params(node.params)
+            for variable in params:
+                self._check_action_param(variable)
+            outer, self.returns = self.returns, ty.VOID
+            body = self.block(node.body)
+            self.returns = outer
+        action = ir.Action(node.name, params, body, node.span, signature, node.annotations)
+        self.declare(node.name, action, node.span)
+        return action
+
+    def _check_action_param(self, variable: ir.Variable) -> None:
+        base = base_of(variable.type)
+        if variable.direction:
+            wrong = isinstance(base, (ty.Extern, ty.Block)) or base in (ty.STRING, ty.INT)
+        else:  # a table entry supplies it, so it must have bits
+            scalar = isinstance(base, ty.Bits) or base in (ty.BOOL, ty.ERROR, ty.UNKNOWN)
+            wrong = not scalar and not isinstance(base, ty.EnumType)
+        if wrong:
+            self.sink.error(
+                variable.span,
+                f"action parameter '{variable.name}' of type {variable.type}",
+                "bit<>, int<>, bool, error or an enum",
+            )
+
+    # ---- statements
+
+    def statement(self, node: ast.Statement) -> ir.Statement:
+        span = node.span
+        match node:
+            case ast.Block():
+                return self.block(node)
+            case ast.Assign():
+                return self._assign(node)
+            case ast.CallStatement():
+                return self._call_statement(node)
+            case ast.If():
+                condition = self.value(node.condition, ty.BOOL, "the condition of 'if'")
+                then = self.nested(node.then)
+                return ir.If(span, condition, then, self.nested(node.orelse) if node.orelse else None)
+            case ast.Switch():
+                return self._switch(node)
+            case ast.Exit():
+                if self.context not in ("apply", "action"):
+                    self.sink.error(span, "'exit' outside a control or an action")
+                return ir.Exit(span)
+            case ast.Return():
+                return self._return(node)
+            case ast.Empty():
+                return ir.Block(span, ())
+            case ast.For():
+                with self.scope():
+                    inits = self.items(node.inits)
+                    condition = self.value(node.condition, ty.BOOL, "the condition of 'for'")
+                    updates = tuple(self.statement(u) for u in node.updates)
+                    return ir.For(span, inits, condition, updates, self._loop_body(node.body))
+            case ast.ForIn():
+                return self._for_in(node)
+            case ast.Break() | ast.Continue():
+                word = "break" if isinstance(node, ast.Break) else "continue"
+                if not self.loops:
+                    self.sink.error(span, f"'{word}' outside a loop")
+                return ir.Break(span) if word == "break" else ir.Continue(span)
+        raise AssertionError(f"no statement {type(node).__name__}")
+
+    def nested(self, node: ast.Statement) -> ir.Statement:
+        with self.scope():
+            return self.statement(node)
+
+    def _loop_body(self, node: ast.Statement) -> ir.Statement:
+        self.loops += 1
+        body = self.nested(node)
+        self.loops -= 1
+        return body
+
+    def _for_in(self, node: ast.ForIn) -> ir.Statement:
+        type_ = self.resolve(node.type)
+        if node.last is None:
+            self.sink.error(
+                node.first.span, "'for' over a list or stack is not supported", "a range: first .. last"
+            )
+            return ir.Block(node.span, ())
+        if not isinstance(base_of(type_), ty.Bits) and type_ != ty.UNKNOWN:
+            self.sink.error(node.type.span, f"'for' over values of type {type_}", "bit<> or int<>")
+        first = self.value(node.first, type_, "the first value")
+        last = self.value(node.last, type_, "the last value")
+        with self.scope():
+            variable = ir.Variable(node.name, type_, "local", node.span)
+            self.declare(node.name, variable, node.span)
+            return ir.ForRange(node.span, variable, first, last, self._loop_body(node.body))
+
+    def _assign(self, node: ast.Assign) -> ir.Statement:
+        target = self.expr(node.target)
+        if not self.is_lvalue(target):
+            self.sink.error(
+                node.target.span,
+                "this cannot be assigned to",
+                "a variable, a field, or an out or inout parameter",
+            )
+            self.expr(node.value)
+            return ir.Block(node.span, ())
+        if node.op:
+            right = self.expr(node.value, target.type)
+            value = self.binary(node.op, target, right, node.span)
+            if value.type not in (target.type, ty.UNKNOWN):
+                value = self.convert(value, target.type, f"the value of '{node.op}='")
+        else:
+            value = self.value(node.value, target.type, "the assigned value")
+        return ir.Assign(node.span, target, value)
+
+    def _call_statement(self, node: ast.CallStatement) -> ir.Statement:
+        if not isinstance(node.call, ast.Call):
+            self.sink.error(node.span, "a value alone is not a statement", "an assignment or a call")
+            return ir.Block(node.span, ())
+        call = self.expr(node.call)
+        if isinstance(call, ir.Call) and isinstance(call.target, ir.Construct):
+            self.sink.error(node.span, "an object made and dropped", "a name for it")
+        if not isinstance(call, ir.Call):  # a call that is a constant, or one already reported
+            return ir.Block(node.span, ())
+        return ir.CallStatement(node.span, call)
+
+    def _return(self, node: ast.Return) -> ir.Statement:
+        if self.context in ("parser", "state"):
+            self.sink.error(node.span, "'return' inside a parser")
+        if node.value is None:
+            if self.returns != ty.VOID:
+                self.sink.error(node.span, "'return' without a value", str(self.returns))
+            return ir.Return(node.span, None)
+        if self.returns == ty.VOID:
+            self.sink.error(node.span, "'return' with a value where none is returned")
+            self.expr(node.value)
+            return ir.Return(node.span, None)
+        return ir.Return(node.span, self.value(node.value, self.returns, "the returned value"))
+
+    # ---- switch
+
+    def _switch(self, node: ast.Switch) -> ir.Statement:
+        if self.context in ("parser", "state"):
+            self.sink.error(node.span, "'switch' inside a parser", "a select transition")
+        subject = self.expr(node.subject)
+        table: ir.Table | None = None
+        if isinstance(subject.type, ty.ActionRun):
+            call = subject.base if isinstance(subject, ir.Field) else None
+            if isinstance(call, ir.Call) and isinstance(call.target, ir.ApplyTable):
+                table, subject = call.target.table, call
+        elif isinstance(subject.type, ty.EnumType):
+            pass
+        elif not isinstance(base_of(subject.type), ty.Bits) and subject.type not in (
+            ty.UNKNOWN,
+            ty.BOOL,
+            ty.ERROR,
+        ):
+            self.sink.error(
+                node.subject.span, f"'switch' on {subject.type}", "table.apply().action_run, bits or an enum"
+            )
+        cases: list[ir.SwitchCase] = []
+        pending: list[ir.Expr | ir.Action] = []
+        pending_default = seen_default = False
+        seen: set[object] = set()
+        for index, case in enumerate(node.cases):
+            if isinstance(case.label, ast.AnySet):
+                if seen_default:
+                    self.sink.error(case.span, "'default' twice in a switch")
+                if index < len(node.cases) - 1:
+                    self.sink.error(case.span, "'default' before the last label", "it at the end")
+                seen_default = pending_default = True
+            else:
+                label = self._switch_label(case.label, subject, table)
+                if label is not None:
+                    key = label.value if isinstance(label, ir.Const) else label
+                    if key in seen:
+                        self.sink.error(case.span, "the same label twice in a switch")
+                    seen.add(key)
+                    pending.append(label)
+            if case.block is not None:
+                cases.append(ir.SwitchCase(tuple(pending), pending_default, self.block(case.block)))
+                pending, pending_default = [], False
+        return ir.Switch(node.span, subject, table, tuple(cases))
+
+    def _switch_label(
+        self, node: ast.Expr, subject: ir.Expr, table: ir.Table | None
+    ) -> ir.Expr | ir.Action | None:
+        if table is not None:
+            if isinstance(node, ast.Name):
+                for use in table.actions:
+                    if use.action.name == node.name:
+                        return use.action
+            names = ", ".join(u.action.name for u in table.actions)
+            self.sink.error(node.span, f"no action of table '{table.name}'", names)
+            return None
+        label = self.value(node, subject.type, "a label of the switch")
+        if not isinstance(label, ir.Const):
+            if label.type != ty.UNKNOWN:
+                self.sink.error(node.span, "a label known only at run time", "a constant")
+            return None
+        return label
+
+
+def always_returns(statement: ir.Statement) -> bool:
+    """Whether no path runs off the statement's end."""
+    match statement:
+        case ir.Return() | ir.Exit():
+            return True
+        case ir.Block():
+            return any(map(always_returns, statement.items))
+        case ir.If():
+            return (
+                statement.orelse is not None
+                and always_returns(statement.then)
+                and always_returns(statement.orelse)
+            )
+        case ir.Switch():
+            return any(c.is_default for c in statement.cases) and all(
+                always_returns(c.body) for c in statement.cases
+            )
+    return False
