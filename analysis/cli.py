@@ -1,4 +1,4 @@
-"""The commands `netfold run`, `netfold compare`, `netfold show` and `netfold systems`.
+"""The commands `netfold run`, `compare`, `show`, `scenario` and `systems`.
 
 What needs pandas, matplotlib or pyarrow is imported by the command that uses it: they take seconds to load.
 """
@@ -9,11 +9,12 @@ import argparse
 import json
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
 from sim.scenario import Scenario
-from sim.scenario_io import load_scenario, parse_overrides
+from sim.scenario_io import dump_scenario, load_scenario, parse_overrides
 from workloads.errors import InputError
 from workloads.systems import SYSTEMS
 
@@ -25,10 +26,15 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     """Register this room's commands."""
     run = subparsers.add_parser("run", help="simulate one epoch and compare systems on it")
     _scenario_options(run)
+    _run_options(run)
     run.set_defaults(run=_run, default_systems=RUN_SYSTEMS, command="run")
     compare = subparsers.add_parser("compare", help="run with every system, and optionally several memories")
     _scenario_options(compare)
+    _run_options(compare)
     compare.set_defaults(run=_run, default_systems=",".join(SYSTEMS), command="compare")
+    scenario = subparsers.add_parser("scenario", help="print a resolved scenario as TOML, to edit and run")
+    _scenario_options(scenario)
+    scenario.set_defaults(run=_scenario)
     show = subparsers.add_parser("show", help="tables and plots of a results folder")
     show.add_argument("results", type=Path, help="folder written by run or compare")
     _output_options(show)
@@ -54,6 +60,9 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--residual", metavar="none|host", help="what to do with the last cut edges")
     parser.add_argument("--seed", metavar="N", help="seed of the simulation")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="settings")
+
+
+def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FOLDER", help="default: results/<command>-<graph>-..."
     )
@@ -83,6 +92,13 @@ def _run(args: argparse.Namespace) -> int:
         print(f"netfold: interrupted; finished systems are in {place}", file=sys.stderr)
         return INTERRUPTED
     return 1 if outcome.failures else 0
+
+
+def _scenario(args: argparse.Namespace) -> int:
+    print(
+        dump_scenario(load_scenario(args.scenario, _overrides(args)), {"version": version("netfold")}), end=""
+    )
+    return 0
 
 
 def _show(args: argparse.Namespace) -> int:
