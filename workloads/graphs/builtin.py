@@ -24,8 +24,8 @@ NETWORKX: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-# 500 M vertices are 4 GiB of indptr; the same bound on drawn edges is 8 GiB while R-MAT is being built.
-MAX_GENERATED = 500_000_000
+# Vertices or drawn edges: either is some 3 GB while the graph is being built.
+MAX_GENERATED = 100_000_000
 
 
 def _whole(source: str, what: str, text: str, least: int, most: int) -> int:
@@ -56,7 +56,7 @@ def ring(source: str, text: str) -> Graph:
 def rmat_sizes(source: str, text: str) -> tuple[int, int]:
     """(scale, edge factor) of `SCALE[:EDGEFACTOR]`; raises InputError."""
     scale_text, colon, factor_text = text.partition(":")
-    scale = _whole(source, "scale", scale_text, 1, 28)
+    scale = _whole(source, "scale", scale_text, 1, 26)
     factor = _whole(source, "edge factor", factor_text if colon else "16", 1, max(1, MAX_GENERATED >> scale))
     return scale, factor
 

@@ -75,7 +75,7 @@ def convert(graph: Graph, out: Path, target: str, progress: Progress = lambda do
         return
     if out.is_dir():
         raise InputError(f"{out}: is a folder, expected the name of a file")
-    with readable(out):
+    with readable(out, "written"):
         handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:

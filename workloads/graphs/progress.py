@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 _QUIET_S = 2.0
 _LINE_EVERY_S = 15.0
@@ -16,32 +17,44 @@ _LINE_EVERY_S = 15.0
 
 @contextmanager
 def shown(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function (done, total) that shows how far `title` has come, once it has taken two seconds."""
+    """Shows that `title` is under way once it has taken two seconds.
+
+    Yields a function (done, total) for work that knows how far it is; without a call the bar only moves.
+    """
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
-        console=console, transient=True,
-    )  # fmt: skip
-    task = bar.add_task(title)
-    start = last = time.monotonic()
-    started = False
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task(title, total=None)
+    start = time.monotonic()
+    finished = threading.Event()
+    state = ""
 
-    def step(done: int, total: int) -> None:
-        nonlocal last, started
-        now = time.monotonic()
-        if now - start < _QUIET_S:
+    def watch() -> None:
+        if finished.wait(_QUIET_S):
             return
         if console.is_terminal:
-            if not started:
-                bar.start()
-                started = True
-            bar.update(task, completed=done, total=total)
-        elif now - last > _LINE_EVERY_S:
-            last = now
-            print(f"{title}: {100 * done // max(total, 1)} %", file=sys.stderr)
+            bar.start()
+            finished.wait()
+            bar.stop()
+            return
+        while not finished.wait(_LINE_EVERY_S):
+            print(f"{title}: {state}{time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
 
+    def step(done: int, total: int) -> None:
+        nonlocal state
+        state = f"{100 * done // max(total, 1)} %, "
+        bar.update(task, completed=done, total=total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield step
     finally:
-        if started:
-            bar.stop()
+        finished.set()
+        watcher.join()

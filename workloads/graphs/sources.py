@@ -45,8 +45,15 @@ def load_graph(
     of a file or folder, whose format is recognised; `format:path` forces one. scale: share of the published
     vertex count, for stand-ins only. seed: for stand-ins and rmat, 0..2^63-1. features: make features for a
     stand-in too, not only declare their width. cache: folder of cached graphs (default $NETFOLD_CACHE, then
-    ~/.cache/netfold). Raises InputError.
+    ~/.cache/netfold). Raises InputError, also when the graph does not fit in memory.
     """
+    try:
+        return _load(source, scale, seed, cache, features)
+    except MemoryError:
+        raise InputError(f"graph {source[:80]!r}: needs more memory than this machine has") from None
+
+
+def _load(source: str, scale: float, seed: int, cache: Path | None, features: bool) -> Graph:
     if not 0 <= seed < 2**63:
         raise InputError(f"seed: {seed}, allowed is 0..{2**63 - 1}")
     if source in standins.shapes():
@@ -64,7 +71,7 @@ def load_graph(
         return _from_file(kind, Path(rest), cache)
     if kind in SHAPES and (colon or not os.path.exists(source)):
         return _shape(source, kind, rest, seed, cache)
-    if source and "\0" not in source and os.path.exists(source):
+    if os.path.exists(source):
         return _from_file(recognise(Path(source)), Path(source), cache)
     raise InputError(_unknown(source))
 
@@ -94,14 +101,13 @@ def _shape(source: str, kind: str, rest: str, seed: int, folder: Path | None) ->
 
 def _from_file(kind: str, path: Path, folder: Path | None) -> Graph:
     form = FORMATS[kind]
-    if not path.exists():
+    if not os.path.exists(path):
         raise InputError(f"{path}: no such file or folder")
     if not form.cached:
         return form.read(path)
     files = form.files(path)
     names = [file.name for file in files]
-    with shown(f"reading {path}") as progress:
-        progress(0, 1)
+    with shown(f"reading {path}"):
         key = ["file", kind, path.resolve().name, names, [file_hash(file) for file in files]]
         return cached(folder, key, lambda: form.read(path))
 

@@ -75,13 +75,18 @@ def test_karate_has_its_two_clubs_as_labels() -> None:
         ("debain", "did you mean debian"),
         ("/no/such/file", "no such name, file or folder"),
         ("snap:/no/such/file", "no such file"),
+        ("snap:" + "x" * 5000, "no such file"),
+        ("snap:a\0b", "no such file"),
+        ("snap:", "cannot be read"),
+        ("ogb:", "edge.csv.gz"),
+        ("x" * 5000, "no such name"),
         ("", "allowed are debian"),
-        ("star:", "1..500000000"),
-        ("star:-3", "1..500000000"),
-        ("star:1e3", "1..500000000"),
-        ("star:99999999999", "1..500000000"),
-        ("ring:2", "3..500000000"),
-        ("rmat:0", "1..28"),
+        ("star:", "1..100000000"),
+        ("star:-3", "1..100000000"),
+        ("star:1e3", "1..100000000"),
+        ("star:99999999999", "1..100000000"),
+        ("ring:2", "3..100000000"),
+        ("rmat:0", "1..26"),
         ("rmat:20:99999", "edge factor"),
         ("rmat:5:", "edge factor"),
         ("reddit:7", "no such name"),
@@ -109,6 +114,15 @@ def test_only_stand_ins_are_scaled_and_seeds_are_not_negative() -> None:
         load_graph("karate", scale=0.5)
     with pytest.raises(InputError, match="seed"):
         load_graph("rmat:5", seed=-1)
+
+
+def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("workloads.graphs.builtin.star", fail)
+    with pytest.raises(InputError, match="more memory"):
+        load_graph("star:5")
 
 
 def test_a_graph_without_edges_loads() -> None:

@@ -142,7 +142,10 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
 
 def save_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write a compressed .npz under a temporary name, then rename; the same arrays give the same bytes."""
-    with readable(path), tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
+    with (
+        readable(path, "written"),
+        tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part,
+    ):
         try:
             with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
                 for name, array in arrays.items():

@@ -23,7 +23,7 @@ _APT_HELPER = "/usr/lib/apt/apt-helper"
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def readable(path: Path, doing: str = "read") -> Iterator[None]:
     """Turn what the operating system or a decompressor says about `path` into an InputError."""
     try:
         yield
@@ -32,7 +32,7 @@ def readable(path: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path}: damaged compressed data ({error})") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise InputError(f"{path}: cannot be {doing} ({error.strerror or error})") from None
 
 
 def _unlz4(path: Path) -> BinaryIO:
