@@ -95,9 +95,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _scenario(args: argparse.Namespace) -> int:
-    print(
-        dump_scenario(load_scenario(args.scenario, _overrides(args)), {"version": version("netfold")}), end=""
-    )
+    scenario = load_scenario(args.scenario, _overrides(args))
+    print(dump_scenario(scenario, {"version": version("netfold")}), end="")
     return 0
 
 

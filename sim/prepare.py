@@ -68,13 +68,13 @@ class Prepared:
     facts: dict[str, Any]
 
 
-def expand(scenario: Scenario, default_systems: str) -> list[Variant]:
+def expand(scenario: Scenario) -> list[Variant]:
     """Every simulation of a scenario, in listing order.
 
     In-network systems run once per recirculation mode, then once per size of the memory sweep. Raises
     InputError for unknown systems and malformed sizes.
     """
-    systems = find_systems([scenario.run.systems or default_systems])
+    systems = find_systems([scenario.run.systems])
     modes = ("free", "tofino") if scenario.run.recirculation == "both" else (scenario.run.recirculation,)
     variants = []
     for system in systems:

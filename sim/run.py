@@ -10,7 +10,7 @@ import shutil
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -62,7 +62,9 @@ def run_scenario(
     Raises InputError when nothing can be run, and KeyboardInterrupt when nothing had finished; neither leaves
     anything behind. engine: "module:function" with the signature of `sim.engine.simulate`.
     """
-    variants = expand(scenario, default_systems)
+    if not scenario.run.systems:  # the folder's scenario.toml must repeat this run under any command
+        scenario = replace(scenario, run=replace(scenario.run, systems=default_systems))
+    variants = expand(scenario)
     folder = ResultsFolder(place)
     work = folder.building / ".work"
     try:
@@ -81,7 +83,7 @@ def run_scenario(
             shutil.rmtree(leftover)
         order = [variant.label for variant in variants if variant.label in outcome.runs]
         outcome.runs = {label: outcome.runs[label] for label in order}
-        told = {"version": version("netfold"), "systems_run": ", ".join(order)}
+        told = {"version": version("netfold")}
         summary = {
             "netfold": told["version"],
             **prepared.facts,

@@ -52,8 +52,9 @@ class Watcher:
 
 
 def labels(**overrides: object) -> list[str]:
-    settings = {f"run.{name}": value for name, value in overrides.items()}
-    return [variant.label for variant in expand(load_scenario(overrides=settings), "host,switchgnn")]
+    settings = {"run.systems": "host,switchgnn"}
+    settings |= {f"run.{name}": str(value) for name, value in overrides.items()}
+    return [variant.label for variant in expand(load_scenario(overrides=settings))]
 
 
 def test_variants() -> None:
@@ -69,8 +70,8 @@ def test_variants() -> None:
 
 
 def test_variants_settle_recirculation_and_memory() -> None:
-    scenario = load_scenario(overrides={"run.memory_sweep": "10MB", "switch.hierarchy": "multicast"})
-    chosen = {variant.label: variant for variant in expand(scenario, "switchgnn")}
+    settings = {"run.systems": "switchgnn", "run.memory_sweep": "10MB", "switch.hierarchy": "multicast"}
+    chosen = {variant.label: variant for variant in expand(load_scenario(overrides=settings))}
     assert chosen["switchgnn-tofino"].scenario.switch.recirculation == "tofino"
     assert chosen["switchgnn-free@10MB"].scenario.switch.memory_bytes == 10_000_000
     assert chosen["switchgnn-free"].system.hierarchy == "multicast"
@@ -107,7 +108,7 @@ def test_a_run_writes_its_folder(tmp_path: Path, fake_engine: str) -> None:
     assert summary["graph"]["vertices"] == 34
     assert summary["compute"].startswith("modelled")
     assert summary["partitions"]["unit"]["replication_factor"] > 0
-    assert load_scenario(place / "scenario.toml") == small()
+    assert load_scenario(place / "scenario.toml") == small(**{"run.systems": "host,switchgnn"})
     assert {event[1] for event in watcher.events if event[0] == "finished"} == set(outcome.runs)
 
 
