@@ -8,6 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,13 +16,35 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim.prepare import Job
 from sim.results import write_run
+from sim.scenario import Scenario
+from workloads.compute import Phase
 from workloads.errors import InputError
 from workloads.plan import Plan
+from workloads.systems.system import System
 
 ENGINE = "sim.engine:simulate"
 REPORT_EVERY_S = 0.2
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One simulation to run: a system under a scenario whose recirculation and memory are settled."""
+
+    label: str
+    system: System
+    scenario: Scenario
+
+
+@dataclass(frozen=True)
+class Job:
+    """A variant with everything its process needs; plans and values lie on disk."""
+
+    variant: Variant
+    plans: dict[int, Path]  # width -> folder
+    phases: list[Phase]
+    values: dict[int, Path]  # width -> .npz of features and expected sums; empty outside value mode
+    memory_bytes: int  # estimate of the process's peak
 
 
 class Run(Protocol):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sim.job import Job, Variant
 from sim.quantities import parse_quantity
 from sim.scenario import Scenario
 from workloads.compute import (
@@ -37,26 +38,6 @@ from workloads.systems import System, find_systems
 BASE_MEMORY_BYTES = 300_000_000  # an interpreter with numpy, pyarrow and ns-3 loaded, measured
 PLAN_MEMORY_FACTOR = 3  # a simulation's memory in multiples of its largest plan's arrays, measured
 VALUE_RANGE = 2**15  # value mode's random features: sums of 65,535 of them still fit int32
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One simulation to run: a system under a scenario whose recirculation and memory are settled."""
-
-    label: str
-    system: System
-    scenario: Scenario
-
-
-@dataclass(frozen=True)
-class Job:
-    """A variant with everything its process needs; plans and values lie on disk."""
-
-    variant: Variant
-    plans: dict[int, Path]  # width -> folder
-    phases: list[Phase]
-    values: dict[int, Path]  # width -> .npz of features and expected sums; empty outside value mode
-    memory_bytes: int  # estimate of the process's peak
 
 
 @dataclass(frozen=True)
