@@ -8,7 +8,7 @@ NATIVE := $(wildcard CMakeLists.txt */native/CMakeLists.txt */native/*.cpp */nat
 .PHONY: run test test-all check bench build clean
 
 run: .venv/.installed  ## the main job on the default graph: tables, plots and records in results/
-	$(BIN)/netfold run
+	$(BIN)/netfold run --memory 10MB,30MB,100MB
 
 test: .venv/.installed  ## the tests that finish in a few minutes
 	$(BIN)/python -m pytest -q -m "not slow"
@@ -21,7 +21,7 @@ check: .venv/.installed  ## lint and types
 	$(BIN)/mypy
 
 bench: .venv/.installed  ## packet-hops per second and memory, against stock ns-3 point-to-point forwarding
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python tests/benchmarks/bench_sim.py
 
 build: .venv/.tools  ## developers: the extension modules beside the sources, from build/dev
 	$(BIN)/cmake -S . -B build/dev -G Ninja -DNETFOLD_INPLACE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
