@@ -18,6 +18,7 @@ namespace netfold {
 namespace {
 
 using Progress = std::optional<std::function<void(std::int64_t)>>;
+using Tick = std::function<void(std::int64_t)>;
 using Half = std::vector<std::int32_t>;
 
 constexpr std::uint64_t kShuffleStream = 1;
@@ -39,25 +40,22 @@ void report(const Progress& progress, std::int64_t done) {
 // Walker's alias method with whole-number weights, so that no rounding differs between machines.
 class Alias {
 public:
-    Alias(std::vector<std::int32_t> members, const std::int64_t* weight) : members_(std::move(members)) {
-        const std::size_t k = members_.size();
-        for (std::int32_t v : members_) total_ += weight[v];
+    Alias(const std::vector<std::int32_t>& members, const std::int64_t* weight) : slots_(members.size()) {
+        const std::size_t k = members.size();
+        for (std::int32_t v : members) total_ += weight[v];
         if (k == 0 || total_ <= 0 || total_ > std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(k))
             throw std::invalid_argument("weights must be positive and their sum times their number fit 63 bits");
-        cut_.resize(k);
-        other_.resize(k);
         std::vector<std::size_t> small, large;
         for (std::size_t i = 0; i < k; ++i) {
-            cut_[i] = weight[members_[i]] * static_cast<std::int64_t>(k);
-            other_[i] = static_cast<std::int32_t>(i);
-            (cut_[i] < total_ ? small : large).push_back(i);
+            slots_[i] = {weight[members[i]] * static_cast<std::int64_t>(k), members[i], members[i]};
+            (slots_[i].cut < total_ ? small : large).push_back(i);
         }
         while (!small.empty() && !large.empty()) {
             const std::size_t s = small.back(), l = large.back();
             small.pop_back();
-            other_[s] = static_cast<std::int32_t>(l);
-            cut_[l] -= total_ - cut_[s];
-            if (cut_[l] < total_) {
+            slots_[s].other = slots_[l].own;
+            slots_[l].cut -= total_ - slots_[s].cut;
+            if (slots_[l].cut < total_) {
                 large.pop_back();
                 small.push_back(l);
             }
@@ -65,15 +63,20 @@ public:
     }
 
     std::int32_t draw(const CounterRandom& random, std::uint64_t counter) const {
-        const std::size_t slot = random.below(counter, members_.size());
-        const bool own = static_cast<std::int64_t>(random.below(counter + 1, static_cast<std::uint64_t>(total_))) < cut_[slot];
-        return members_[own ? slot : static_cast<std::size_t>(other_[slot])];
+        const Slot& slot = slots_[random.below(counter, slots_.size())];
+        const auto point = static_cast<std::int64_t>(random.below(counter + 1, static_cast<std::uint64_t>(total_)));
+        return point < slot.cut ? slot.own : slot.other;
     }
 
 private:
-    std::vector<std::int32_t> members_;
-    std::vector<std::int64_t> cut_;
-    std::vector<std::int32_t> other_;
+    // One cache line per draw, not one per array.
+    struct Slot {
+        std::int64_t cut;
+        std::int32_t own;
+        std::int32_t other;
+    };
+
+    std::vector<Slot> slots_;
     std::int64_t total_ = 0;
 };
 
@@ -85,13 +88,14 @@ public:
         std::vector<std::vector<std::int32_t>> members(static_cast<std::size_t>(blocks));
         for (std::size_t v = 0; v < weight.shape(0); ++v)
             members.at(static_cast<std::size_t>(block_[v])).push_back(static_cast<std::int32_t>(v));
-        for (auto& list : members) own_.emplace_back(std::move(list), weight.data());
+        for (const auto& list : members) own_.emplace_back(list, weight.data());
     }
 
     bool inside(std::int32_t u, std::int32_t v) const { return block_[u] == block_[v]; }
 
     // `share` of 2^32 is the probability that the second end is looked for inside the first one's block.
-    std::pair<std::int32_t, std::int32_t> draw(const CounterRandom& random, std::uint64_t edge, std::uint64_t share) const {
+    std::pair<std::int32_t, std::int32_t> draw(const CounterRandom& random, std::uint64_t edge,
+                                               std::uint64_t share) const {
         const std::uint64_t counter = 5 * edge;
         const std::int32_t u = all_.draw(random, counter);
         const bool own = (random(counter + 2) >> 32) < share;
@@ -146,7 +150,7 @@ public:
 
     // Adds `wanted` edges, or fewer when the model is saturated. inside: only edges inside a block, or (false) only
     // edges between blocks; nothing: either. tick is called with the number still wanted.
-    void add(Csr& csr, std::int64_t wanted, std::optional<bool> inside, const std::function<void(std::int64_t)>& tick) {
+    void add(Csr& csr, std::int64_t wanted, std::optional<bool> inside, const Tick& tick) {
         const std::int64_t goal = edges_of(csr) + wanted;
         const std::int64_t few = goal / 200;
         // As many draws as edges are wanted cannot give too many: sorted in bulk, most of the way goes quickly.
@@ -180,7 +184,7 @@ private:
     }
 
     // The last edges, to the exact number.
-    void one_by_one(Csr& csr, std::int64_t goal, std::optional<bool> inside, const std::function<void(std::int64_t)>& tick) {
+    void one_by_one(Csr& csr, std::int64_t goal, std::optional<bool> inside, const Tick& tick) {
         std::int64_t missing = goal - edges_of(csr);
         std::unordered_set<std::uint64_t> seen;
         Half source, target;
@@ -222,7 +226,8 @@ nb::tuple block_model(const In<std::int64_t>& weight, const In<std::int32_t>& bl
         Half source(static_cast<std::size_t>(edges)), target(static_cast<std::size_t>(edges));
         const CounterRandom random(seed, kEdgeStream);
         for (std::int64_t e = 0; e < edges; ++e) {
-            std::tie(source[e], target[e]) = model.draw(random, static_cast<std::uint64_t>(e), e < whole ? 0 : std::uint64_t{1} << 32);
+            const std::uint64_t share = e < whole ? 0 : std::uint64_t{1} << 32;
+            std::tie(source[e], target[e]) = model.draw(random, static_cast<std::uint64_t>(e), share);
             if (e % kReportEvery == 0) report(progress, e);
         }
         csr = build_csr<std::int32_t>({{source.data(), target.data(), source.size()}}, n);
@@ -257,7 +262,8 @@ nb::tuple rmat(std::int32_t scale, std::int64_t edges, std::uint64_t seed, const
             if (e % kReportEvery == 0) report(progress, e);
             std::uint32_t u = 0, v = 0;
             for (std::int32_t bit = 0; bit < scale; ++bit) {
-                const std::uint64_t word = random(static_cast<std::uint64_t>(e) * stride + static_cast<std::uint64_t>(bit / 2));
+                const auto counter = static_cast<std::uint64_t>(e) * stride + static_cast<std::uint64_t>(bit / 2);
+                const std::uint64_t word = random(counter);
                 const std::uint64_t r = bit % 2 ? word >> 32 : word & 0xffffffffULL;
                 u = u << 1 | (r >= kAb);
                 v = v << 1 | ((r >= kA && r < kAb) || r >= kAbc);
@@ -290,12 +296,14 @@ nb::ndarray<nb::numpy, float> block_features(const In<std::int32_t>& block, std:
         const CounterRandom noise(seed, kFeatureStream), centre(seed, kCentreStream);
         // Four uniforms on 0..65535 have standard deviation 37837.2; 0.70711 / 37837.2 = 1.8688e-5.
         const auto normal = [](std::uint64_t r) {
-            const std::int64_t sum = static_cast<std::int64_t>((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48));
+            const std::uint64_t uniforms = (r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48);
+            const auto sum = static_cast<std::int64_t>(uniforms);
             return static_cast<float>(sum - 131070) * 1.8688e-5f;
         };
         for (std::size_t v = 0; v < n; ++v)
             for (std::size_t j = 0; j < w; ++j)
-                features[v * w + j] = normal(noise(v * w + j)) + normal(centre(static_cast<std::uint64_t>(block.data()[v]) * w + j));
+                features[v * w + j] =
+                    normal(noise(v * w + j)) + normal(centre(static_cast<std::uint64_t>(block.data()[v]) * w + j));
     }
     return to_numpy(std::move(features), {n, w});
 }
