@@ -100,7 +100,7 @@ def cut_level(
     """Turn a split into the level's blocks and the graph of the cut edges."""
     kept = _kernels.kept_degrees(rest.ptr, rest.adj, labels)
     uploads, block_ptr = _kernels.order_blocks(
-        rest.ptr, rest.adj, labels, kept, parts, ORDER_MODES[order], seed & (2**64 - 1)
+        rest.ptr, rest.adj, labels, kept, parts, ORDER_MODES[order], seed
     )
     adj_ptr, adj = _kernels.emit_blocks(rest.ptr, rest.adj, labels, kept, uploads, block_ptr)
     vertices, ptr, cut = _kernels.cut_graph(rest.ptr, rest.adj, labels, kept)

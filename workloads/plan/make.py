@@ -25,6 +25,7 @@ from workloads.plan.store import keep_plan, kept_plan, plan_folder
 from workloads.plan.traffic import ByteModel
 
 MAX_WIDTH = 1 << 20
+MAX_SEED = 1 << 40
 Progress = Callable[[str], None]
 
 
@@ -57,6 +58,12 @@ def make_plan(
     """
     _check_input(graph, partition)
     _check_numbers(width, memory_bytes, values_per_packet, aggregator_bytes)
+    if min(per_vertex_bytes, per_edge_bytes) < 0:
+        raise InputError(
+            f"per-vertex and per-edge bytes: {per_vertex_bytes} and {per_edge_bytes} given; allowed: 0 or more"
+        )
+    if not 0 <= seed < MAX_SEED:
+        raise InputError(f"seed: {seed} given; allowed: 0 to {MAX_SEED - 1}")
     for what, value, allowed in (
         ("blocks", blocks, BlocksMode),
         ("order", order, Order),

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.workloads.plan.drawing import graph_of
 from workloads.errors import InputError
 from workloads.graphs import Graph, load_graph
-from workloads.graphs.graph import Provenance, make_graph
 from workloads.partition import metis, partition_graph
 from workloads.partition.make import fill_empty, vertex_weights
-
-
-def graph_of(n: int, edges: list[tuple[int, int]], feature_width: int = 4) -> Graph:
-    """The simple symmetric graph with these undirected edges."""
-    pairs = {(min(a, b), max(a, b)) for a, b in edges if a != b}
-    rows = [a for a, b in pairs] + [b for a, b in pairs]
-    columns = [b for a, b in pairs] + [a for a, b in pairs]
-    matrix = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
-    matrix.sort_indices()
-    csr = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
-    return make_graph("drawn", csr, Provenance("generated", "test"), feature_width=feature_width)
 
 
 @st.composite
@@ -40,16 +30,20 @@ def drawn_graphs(draw: st.DrawFn) -> Graph:
 @given(
     graph=drawn_graphs(),
     share=st.floats(0, 1),
-    method=st.sampled_from(["metis", "random", "contiguous"]),
-    balance=st.sampled_from(["unit", "degree", "feature"]),
-    seed=st.integers(0, 2**31 - 1),
+    recipe=st.fixed_dictionaries(
+        {
+            "method": st.sampled_from(["metis", "random", "contiguous"]),
+            "balance": st.sampled_from(["unit", "degree", "feature"]),
+            "seed": st.integers(0, 2**31 - 1),
+        }
+    ),
 )
 def test_every_worker_has_a_vertex_and_the_cut_is_the_cut(
-    tmp_path_factory: pytest.TempPathFactory, graph: Graph, share: float, method: str, balance: str, seed: int
+    tmp_path_factory: pytest.TempPathFactory, graph: Graph, share: float, recipe: dict[str, Any]
 ) -> None:
     workers = 1 + round(share * (graph.num_vertices - 1))
     cache = tmp_path_factory.mktemp("cache")
-    made = partition_graph(graph, workers, method=method, balance=balance, seed=seed, cache=cache)
+    made = partition_graph(graph, workers, cache=cache, **recipe)
     assert made.parts.shape == (graph.num_vertices,)
     assert set(np.unique(made.parts)) == set(range(workers))
     rows = np.repeat(np.arange(graph.num_vertices), graph.degrees)
@@ -60,7 +54,7 @@ def test_every_worker_has_a_vertex_and_the_cut_is_the_cut(
     sends = {(int(u), int(made.parts[v])) for u, v in zip(rows[cut], graph.indices[cut], strict=True)}
     assert stats["host_sends"] == len(sends)
     assert stats["isolated_workers"] == workers - len(set(made.parts[rows[cut]].tolist()))
-    again = partition_graph(graph, workers, method=method, balance=balance, seed=seed, cache=cache)
+    again = partition_graph(graph, workers, cache=cache, **recipe)
     assert again.digest == made.digest
 
 
@@ -95,7 +89,7 @@ def test_balance_evens_out_what_it_names(tmp_path: Path) -> None:
 
 
 def test_feature_weight_counts_the_transform_and_the_neighbours() -> None:
-    graph = graph_of(3, [(0, 1), (0, 2)], feature_width=100)
+    graph = replace(graph_of(3, [(0, 1), (0, 2)]), feature_width=100)
     weights = vertex_weights(graph, "feature")
     assert weights is not None
     assert weights.tolist() == [102, 101, 101]
