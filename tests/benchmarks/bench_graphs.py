@@ -29,7 +29,7 @@ def measure(source: str, cache: str, label: str) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     peak_gb, cpu = used.ru_maxrss * 1024 / 1e9, used.ru_utime + used.ru_stime
     size = f"{graph.num_vertices:>10,} {graph.num_edges:>13,}"
-    print(f"{graph.name:32} {label:10} {size} {seconds:>8.2f} {cpu:>7.2f} {peak_gb:>7.2f}", flush=True)
+    print(f"{graph.name:34} {label:10} {size} {seconds:>8.2f} {cpu:>7.2f} {peak_gb:>7.2f}", flush=True)
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
         return
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
     print(
-        f"{'graph':32} {'step':10} {'vertices':>10} {'edges':>13} {'seconds':>8} {'CPU s':>7} {'peak GB':>7}",
+        f"{'graph':34} {'step':10} {'vertices':>10} {'edges':>13} {'seconds':>8} {'CPU s':>7} {'peak GB':>7}",
         flush=True,
     )
     with tempfile.TemporaryDirectory() as cache:
