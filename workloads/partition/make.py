@@ -15,6 +15,7 @@ from workloads.partition.metis import metis_split
 from workloads.partition.partition import Balance, Method, Partition, freeze_partition
 
 MAX_WORKERS = 1024
+MAX_SEED = 1 << 40
 METHODS: tuple[Method, ...] = ("metis", "random", "contiguous")
 BALANCES: tuple[Balance, ...] = ("unit", "degree", "feature")
 
@@ -43,6 +44,8 @@ def partition_graph(
         raise InputError(f"partition balance: {balance} is not known; allowed: {', '.join(BALANCES)}")
     if not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers: {workers} given; allowed: 1 to {MAX_WORKERS}")
+    if not 0 <= seed < MAX_SEED:
+        raise InputError(f"seed: {seed} given; allowed: 0 to {MAX_SEED - 1}")
     if workers > n:
         raise InputError(f"workers: {workers} given, but graph {graph.name} has only {n} vertices")
     if graph.num_edges == 0:

@@ -17,6 +17,9 @@ so Q(n) = p - 1 and z = n + p - 1: n when the hub is first. A random order has p
 is n + (n - 1)/2 = (3n - 1)/2. GAMR's root is random, so the hub is first or second: z is n or n + 1.
 Awaiting the hub's result too adds at most one slot.
 
+The ring. Along the ring nearly every upload completes one result, and z is about n. In a random order c(t) is
+2t/n on average, so the queue grows from n/2 on and holds n/4 at the end: z is about 5n/4.
+
 `completion_by_port` is the same clock for a real block: each worker has its own upload link and its own
 egress queue, so the model sees which worker's port a burst of results falls on.
 """

@@ -11,6 +11,7 @@ import numpy as np
 from workloads import _kernels
 from workloads.errors import InputError
 from workloads.graphs.graph import Graph
+from workloads.partition.make import MAX_SEED
 from workloads.partition.partition import Partition
 from workloads.plan.blocks import Rest, build_levels, join_levels
 from workloads.plan.capacity import (
@@ -25,7 +26,6 @@ from workloads.plan.store import keep_plan, kept_plan, plan_folder
 from workloads.plan.traffic import ByteModel
 
 MAX_WIDTH = 1 << 20
-MAX_SEED = 1 << 40
 Progress = Callable[[str], None]
 
 
@@ -60,7 +60,8 @@ def make_plan(
     _check_numbers(width, memory_bytes, values_per_packet, aggregator_bytes)
     if min(per_vertex_bytes, per_edge_bytes) < 0:
         raise InputError(
-            f"per-vertex and per-edge bytes: {per_vertex_bytes} and {per_edge_bytes} given; allowed: 0 or more"
+            f"per-vertex and per-edge bytes: {per_vertex_bytes} and {per_edge_bytes} given; "
+            "allowed: 0 or more"
         )
     if not 0 <= seed < MAX_SEED:
         raise InputError(f"seed: {seed} given; allowed: 0 to {MAX_SEED - 1}")

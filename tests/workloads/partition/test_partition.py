@@ -146,6 +146,7 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
         ({"workers": 35}, "35 given, but graph karate has only 34 vertices"),
         ({"workers": 0}, "allowed: 1 to 1024"),
         ({"workers": 10**9}, "allowed: 1 to 1024"),
+        ({"workers": 4, "seed": -1}, "seed: -1 given"),
         ({"workers": 4, "method": "magic"}, "allowed: metis, random, contiguous"),
         ({"workers": 4, "balance": "magic"}, "allowed: unit, degree, feature"),
     ],

@@ -1,4 +1,4 @@
-"""Upload orders and the completion-time model: GAMR's priority walk, the star, the ring, and the clock
+"""Upload orders and the completion model: GAMR's priority walk, the star, the ring, and the clock
 itself.
 """
 
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.workloads.plan.drawing import alone, clique, graph_of, partitioned_graphs, placed, ring, star
-from workloads.graphs import Graph
-from workloads.partition import Partition
+from tests.workloads.plan.drawing import alone, clique, graph_of, partitioned_graphs, ring, star
+from workloads.graphs import Graph, load_graph
+from workloads.partition import Partition, partition_graph
 from workloads.plan import Plan, make_plan
 from workloads.plan.completion import completion_by_port, completion_time, star_expectation
 
@@ -161,31 +161,34 @@ def test_gamr_on_a_star_is_within_one_slot_of_n_whatever_the_root() -> None:
         assert whole.slots - n in (1, 2)
 
 
-def test_on_a_ring_the_orders_are_close() -> None:
-    n = 200
+def test_on_a_ring_the_orders_are_closer_than_on_a_star() -> None:
+    """GAMR takes about n; at random 2t/n results complete in slot t, which leaves n/4 queued at the end."""
+    n, runs = 400, 20
     graph = graph_of(n, ring(n))
-    gamr = [
-        completion_time(graph.indptr, graph.indices, one_block(graph, alone(graph), "gamr", s).block_vertices)
-        for s in range(20)
-    ]
-    random = [
-        completion_time(
-            graph.indptr, graph.indices, one_block(graph, alone(graph), "random", s).block_vertices
-        )
-        for s in range(20)
-    ]
-    assert max(c.slots for c in gamr) <= 1.02 * n
-    assert np.mean([c.slots for c in random]) <= 1.1 * np.mean([c.slots for c in gamr])
+    slots = {
+        order: [
+            completion_time(
+                graph.indptr, graph.indices, one_block(graph, alone(graph), order, s).block_vertices
+            )
+            for s in range(runs)
+        ]
+        for order in ("gamr", "random")
+    }
+    assert max(c.slots for c in slots["gamr"]) <= n + 3
+    at_random = np.mean([c.slots for c in slots["random"]])
+    assert at_random == pytest.approx(1.25 * n, rel=0.02)
+    assert at_random / n < star_expectation(n) / n - 0.2
 
 
-def test_gamr_keeps_ports_emptier_than_random_on_a_skewed_graph() -> None:
-    hubs = [(h, 8 + (h * 37 + i) % 392) for h in range(8) for i in range(200)]
-    graph = graph_of(400, hubs)
-    partition = placed(graph, [v % 8 for v in range(400)])
-    results = {}
-    for order in ("gamr", "random"):
-        plan = one_block(graph, partition, order)
-        owner = plan.owner[plan.block_vertices]
-        results[order] = completion_by_port(plan.adj_ptr, plan.adj, np.arange(plan.num_uploads), owner)
-    assert results["gamr"].backlog < results["random"].backlog
-    assert results["gamr"].slots <= results["random"].slots
+def test_gamr_ends_sooner_than_random_on_a_skewed_graph() -> None:
+    graph = load_graph("debian")
+    for workers in (8, 32):
+        partition = partition_graph(graph, workers)
+        by_port, pooled = {}, {}
+        for order in ("gamr", "random"):
+            plan = one_block(graph, partition, order)
+            uploads, owner = np.arange(plan.num_uploads), plan.owner[plan.block_vertices]
+            by_port[order] = completion_by_port(plan.adj_ptr, plan.adj, uploads, owner).slots
+            pooled[order] = completion_time(plan.adj_ptr, plan.adj, uploads, workers).slots
+        assert by_port["gamr"] < by_port["random"]
+        assert pooled["gamr"] < pooled["random"]
