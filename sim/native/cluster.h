@@ -5,6 +5,7 @@
 #include "epoch-runner.h"
 #include "sampler.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -104,6 +105,8 @@ class Cluster
     std::unique_ptr<Sampler> m_sampler;
     std::function<void(const ProgressReport&)> m_report;
     std::uint64_t m_events{0};
+    std::uint64_t m_watches{0};
+    std::chrono::steady_clock::time_point m_lastWatch;
     Ps m_watchStep{0};
     Ps m_end{0};
 };

@@ -222,11 +222,14 @@ EpochRunner::Release(std::uint32_t worker, std::int32_t phase, std::uint32_t bin
         Row(phase, worker).commStart = now;
         ++m_communicating;
         state.exchange = 0;
-        if (exchanges.empty())
+    }
+    if (exchanges.empty()) // no cross edges at all
+    {
+        if (bin == 0)
         {
             PropagationDone(worker, phase, now);
-            return;
         }
+        return;
     }
     const std::uint32_t tag = m_firstTag[phase];
     if (exchanges.front().HostBased())
