@@ -1,0 +1,85 @@
+"""The commands from the front door, with the real engine on a tiny graph: tables, JSON, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import netfold
+from sim.results import is_results
+
+TINY = ["--graph", "karate", "--workers", "4", "--topology", "leaf-spine:2x2", "--set", "model.hidden=32"]
+
+
+def test_run_and_show(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "tiny"
+    options = ["--system", "host,switchgnn,switchgnn-no-gamr", "--set", "run.value_mode=true", "--json"]
+    assert netfold.main(["run", *TINY, *options, "-o", str(place)]) == 0
+    shown = json.loads(capfd.readouterr().out)
+    assert [row["system"] for row in shown["systems"]] == ["host", "switchgnn", "switchgnn-no-gamr"]
+    assert all(row["total_bytes"] > 0 and row["epoch_tofino_ns"] > 0 for row in shown["systems"])
+    assert (place / "figures" / "backlog.svg").is_file()
+    summary = json.loads((place / "summary.json").read_text())
+    assert all(run["values_equal_oracle"] for run in summary["runs"].values())
+    assert netfold.main(["show", str(place), "--no-plots"]) == 0
+    assert "switchgnn-no-gamr" in capfd.readouterr().out
+
+
+def test_a_results_folder_repeats_its_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    lossy = ["--set", "loss.rate=0.01", "--set", "run.packet_sample=3", "--no-plots"]
+    assert netfold.main(["compare", *TINY, *lossy, "--system", "strawman,g3", "-o", str(first)]) == 0
+    assert netfold.main(["run", str(first / "scenario.toml"), "--no-plots", "-o", str(second)]) == 0
+    files = sorted(path.relative_to(first) for path in first.rglob("*.parquet"))
+    assert len(files) == 3 * 4
+    for file in files:
+        assert (first / file).read_bytes() == (second / file).read_bytes()
+
+
+def test_scenarios_print_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert netfold.main(["scenario", "--workers", "16", "--memory", "unlimited"]) == 0
+    text = capsys.readouterr().out
+    assert 'memory_bytes = "unlimited"' in text
+    (tmp_path / "mine.toml").write_text(text)
+    assert netfold.main(["scenario", str(tmp_path / "mine.toml")]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert netfold.main(["systems", "--json"]) == 0
+    assert "presum" in [row["name"] for row in json.loads(capsys.readouterr().out)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--set", "switch.memory=1"],
+        ["run", "--set", "cluster.host_link_bps=0"],
+        ["run", "--set", "nonsense"],
+        ["run", "--workers", "12", "--topology", "leaf-spine:5x2"],
+        ["run", "--workers", "40", "--topology", "star", "--graph", "karate"],
+        ["run", *TINY, "--memory", "1KB", "--system", "switchgnn"],
+        ["run", "--graph", "no-such-graph"],
+        ["run", "--system", "hots"],
+        ["run", "--memory", ""],
+        ["run", "missing.toml"],
+        ["run", "--set", "compute.device=abacus", "--graph", "karate"],
+        ["compare", "--recirculation", "maybe"],
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    place = tmp_path / "out" / "r"
+    assert netfold.main([*arguments, "-o", str(place)]) == 2
+    said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("netfold: error: ")]
+    assert len(said) == 1
+    assert not is_results(place)
+    assert not place.parent.exists() or list(place.parent.iterdir()) == []
+
+
+def test_show_needs_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert netfold.main(["show", str(tmp_path)]) == 2
+    assert "not a results folder" in capsys.readouterr().err
