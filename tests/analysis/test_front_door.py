@@ -60,7 +60,7 @@ def test_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ["run", "--set", "nonsense"],
         ["run", "--workers", "12", "--topology", "leaf-spine:5x2"],
         ["run", "--workers", "40", "--topology", "star", "--graph", "karate"],
-        ["run", *TINY, "--memory", "1KB", "--system", "switchgnn"],
+        ["run", *TINY, "--memory", "300", "--system", "switchgnn"],
         ["run", "--graph", "no-such-graph"],
         ["run", "--system", "hots"],
         ["run", "--memory", ""],
