@@ -59,7 +59,7 @@ def load_cached_array(file: Path) -> npt.NDArray[np.generic] | None:
     """
     try:
         return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+    except Exception:  # numpy's header parser raises almost anything on a damaged file
         return None
 
 

@@ -3,6 +3,7 @@
 #include "plan_kernels.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace netfold {
 namespace {
@@ -167,6 +168,29 @@ nb::tuple distinct_owners(Array<std::int64_t> indptr, Array<std::int32_t> indice
     return nb::make_tuple(out_ptr.to_numpy(), out.to_numpy());
 }
 
+// (vertex, distinct remote worker) pairs over all cross edges of a plan, blocks and residual together.
+std::int64_t count_host_sends(Array<std::int32_t> owners, int num_workers, Array<std::int64_t> block_ptr,
+                              Array<std::int32_t> block_vertices, Array<std::int64_t> adj_ptr, Array<std::int32_t> adj,
+                              Array<std::int64_t> residual_ptr, Array<std::int32_t> residual_adj) {
+    const std::size_t n = owners.shape(0), blocks = block_ptr.shape(0) - 1;
+    const auto* owner = owners.data();
+    nb::gil_scoped_release release;
+    const std::size_t words = (static_cast<std::size_t>(num_workers) + 63) / 64;
+    std::vector<std::uint64_t> seen(n * words, 0);
+    auto mark = [&](std::size_t v, std::int32_t worker) { seen[v * words + worker / 64] |= std::uint64_t{1} << worker % 64; };
+    for (std::size_t v = 0; v < n; ++v)
+        for (auto e = residual_ptr.data()[v]; e < residual_ptr.data()[v + 1]; ++e) mark(v, owner[residual_adj.data()[e]]);
+    for (std::size_t b = 0; b < blocks; ++b) {
+        const auto first = block_ptr.data()[b];
+        for (auto t = first; t < block_ptr.data()[b + 1]; ++t)
+            for (auto e = adj_ptr.data()[t]; e < adj_ptr.data()[t + 1]; ++e)
+                mark(static_cast<std::size_t>(block_vertices.data()[t]), owner[block_vertices.data()[first + adj.data()[e]]]);
+    }
+    std::int64_t count = 0;
+    for (const auto word : seen) count += std::popcount(word);
+    return count;
+}
+
 }  // namespace
 
 void bind_plan_graph(nb::module_& m) {
@@ -181,6 +205,9 @@ void bind_plan_graph(nb::module_& m) {
           "(vertices int32[c], ptr int64[c+1], adj int32[]): the edges between labels, isolated vertices dropped.");
     m.def("distinct_owners", &distinct_owners, nb::arg("indptr"), nb::arg("indices"), nb::arg("owners"),
           nb::arg("num_workers"), "(ptr int64[n+1], owners uint16[]): distinct owners of each vertex's neighbours.");
+    m.def("count_host_sends", &count_host_sends, nb::arg("owners"), nb::arg("num_workers"), nb::arg("block_ptr"),
+          nb::arg("block_vertices"), nb::arg("adj_ptr"), nb::arg("adj"), nb::arg("residual_ptr"),
+          nb::arg("residual_adj"), "(vertex, distinct remote worker) pairs over a plan's blocks and residual.");
 }
 
 }  // namespace netfold

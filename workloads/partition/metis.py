@@ -5,9 +5,10 @@ it is given a thinned copy of the graph: every vertex keeps about the same numbe
 weighted so that each cut keeps its expected weight. On the Reddit stand-in (114.6 M directed edges, 128
 parts) that costs 0.4 % of the edges in additional cut, against 8.3 GB without.
 
-pymetis holds the GIL throughout, which for a large graph would freeze progress displays and delay Ctrl-C by
-tens of seconds. So large graphs go to METIS in a forked child, which also gives its memory back, and whose
-death for want of memory is an error here and not our own.
+METIS runs in a forked child: pymetis holds the GIL throughout, which would freeze progress displays and
+delay Ctrl-C by tens of seconds on a large graph; METIS prints its complaints to stdout, where they would
+spoil `--json`; the child gives its memory back; and its death for want of memory is an error here and not
+our own.
 """
 
 from __future__ import annotations
@@ -25,9 +26,6 @@ from workloads.errors import InputError
 
 METIS_MOST_EDGES = 64_000_000
 """Directed edges that METIS is given at most: ~5 GB."""
-
-IN_CHILD_FROM_EDGES = 2_000_000
-"""From here METIS takes about a second or more, and a fork is cheap beside it."""
 
 
 def metis_split(
@@ -54,7 +52,7 @@ def metis_split(
     def split() -> npt.NDArray[np.int32]:
         return _part_graph(indptr, indices, parts, weights=weights, options=options, most_edges=most_edges)
 
-    return split() if len(indices) < IN_CHILD_FROM_EDGES else _in_child(split, n)
+    return _in_child(split, n)
 
 
 def _part_graph(
@@ -91,6 +89,7 @@ def _in_child(split: Callable[[], npt.NDArray[np.int32]], n: int) -> npt.NDArray
         try:
             os.close(read_end)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             with os.fdopen(write_end, "wb") as stream:
                 stream.write(split().tobytes())
             os._exit(0)

@@ -39,20 +39,17 @@ def host_sends(plan: Plan) -> HostSends:
     )
 
 
-def all_cross_sends(plan: Plan) -> npt.NDArray[np.int64]:
-    """(boundary index * workers + remote worker) of every host-based send if the whole propagation were
-    host-based.
-
-    Distinct and ascending; its length is the number of sends the `host` system makes.
-    """
-    seen = np.zeros((plan.num_boundary, plan.num_workers), dtype=bool)
-    seen[
-        np.repeat(np.arange(plan.num_boundary), np.diff(plan.residual_ptr)), plan.owner[plan.residual_adj]
-    ] = True
-    for block in range(plan.num_blocks):
-        first, last = plan.block_ptr[block], plan.block_ptr[block + 1]
-        vertices = plan.block_vertices[first:last]
-        rows = np.repeat(vertices, np.diff(plan.adj_ptr[first : last + 1]))
-        columns = plan.owner[vertices][plan.adj[plan.adj_ptr[first] : plan.adj_ptr[last]]]
-        seen[rows, columns] = True
-    return np.flatnonzero(seen)
+def count_all_host_sends(plan: Plan) -> int:
+    """How many sends the `host` system makes: (vertex, distinct remote worker) pairs over all cross edges."""
+    return int(
+        _kernels.count_host_sends(
+            plan.owner,
+            plan.num_workers,
+            plan.block_ptr,
+            plan.block_vertices,
+            plan.adj_ptr,
+            plan.adj,
+            plan.residual_ptr,
+            plan.residual_adj,
+        )
+    )

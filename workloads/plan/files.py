@@ -97,7 +97,8 @@ def _map_array(folder: Path, name: str, dtype: str, length: object) -> npt.NDArr
         array = np.load(file, mmap_mode="r" if length else None, allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"plan {folder}: {name}.npy is missing") from None
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
+    except Exception as error:
+        # A damaged header makes numpy's parser raise almost anything, TokenError for one.
         raise InputError(f"plan {folder}: {name}.npy cannot be read: {error}") from None
     if array.ndim != 1 or array.dtype != np.dtype(dtype) or len(array) != length:
         raise InputError(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.plan.derived import all_cross_sends, host_sends
+from workloads.plan.derived import count_all_host_sends, host_sends
 from workloads.plan.plan import Plan
 from workloads.plan.traffic import ByteModel
 
@@ -42,7 +42,7 @@ def plan_shape(plan: Plan) -> dict[str, Any]:
         )
         left -= inside
     sends = len(host_sends(plan).send_workers)
-    host = len(all_cross_sends(plan))
+    host = count_all_host_sends(plan)
     host_bytes = model.host_bytes(host)
     in_network = model.in_network_bytes(plan.num_uploads)
     residual = model.host_bytes(sends)
