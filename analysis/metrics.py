@@ -20,6 +20,8 @@ def comparison(records: Records) -> pd.DataFrame:
     """
     runs = records.runs()
     own = runs[~runs["label"].str.contains("@")]
+    if own.empty:  # only runs of the sweep ended well
+        return pd.DataFrame(index=pd.Index([], name="system"))
     rows = []
     for system, group in own.groupby("system", sort=False):
         by_mode = {str(row["recirculation"]): row for _, row in group.iterrows()}

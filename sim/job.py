@@ -99,11 +99,22 @@ def _simulate(job: Job, folder: Path, engine: str, pipe: Connection) -> dict[str
     if job.values:
         summary["values_equal_oracle"] = _check_values(job, run)
     summary["wall_s"] = round(time.perf_counter() - started, 3)
-    summary["peak_memory_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    summary["peak_memory_bytes"] = _peak_memory_bytes()
     part = folder / f".{job.variant.label}.part"
     write_run(part, summary, run.tables)
     os.replace(part, folder / job.variant.label)
     return summary
+
+
+def _peak_memory_bytes() -> int:
+    """This process's peak resident memory. On Linux not ru_maxrss, which starts at the parent's at the fork."""
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _check_values(job: Job, run: Run) -> bool:

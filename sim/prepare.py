@@ -62,15 +62,18 @@ def expand(scenario: Scenario) -> list[Variant]:
         for mode in modes if system.in_network else ("free",):
             label = f"{system.name}-{mode}" if system.in_network else system.name
             variants.append(_variant(label, system, scenario, mode, scenario.switch.memory_bytes))
+    seen = {scenario.switch.memory_bytes}
     for size in [part.strip() for part in scenario.run.memory_sweep.split(",") if part.strip()]:
         memory = 0 if size.lower() == "unlimited" else parse_quantity(size, "bytes", "run.memory_sweep")
-        if memory == scenario.switch.memory_bytes:
-            continue
         if memory == 0 and size.lower() != "unlimited":
             raise InputError('run.memory_sweep: 0 given; write "unlimited" or a positive size')
+        if memory in seen:
+            continue
+        seen.add(memory)
         for system in systems:
             if system.in_network and not system.unlimited_memory:
-                variants.append(_variant(f"{system.name}-free@{size}", system, scenario, "free", memory))
+                label = f"{system.name}-free@{''.join(size.split())}"
+                variants.append(_variant(label, system, scenario, "free", memory))
     return variants
 
 

@@ -107,6 +107,14 @@ def test_comparison_without_host_or_with_tofino_only(tmp_path: Path) -> None:
     assert draw_all(records, tmp_path / "figures")
 
 
+def test_a_run_of_which_only_the_sweep_ended_well(tmp_path: Path) -> None:
+    records = results(tmp_path / "r", runs={"switchgnn-free@10MB": RUNS["switchgnn-free@10MB"]})
+    assert comparison(records).empty
+    render(records.folder, plots=True, as_json=False)
+    assert as_plain(records)["systems"] == []
+    assert len(memory_sweep(records)) == 1
+
+
 def test_backlog_over_time_is_the_longest_egress_queue(records: Records) -> None:
     backlog = backlog_over_time(records.table("host", "queues"))
     assert backlog["time_ns"].tolist() == [0, 100]

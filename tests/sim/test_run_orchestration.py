@@ -77,6 +77,11 @@ def test_variants_settle_recirculation_and_memory() -> None:
     assert chosen["switchgnn-free"].system.hierarchy == "multicast"
 
 
+def test_a_memory_given_twice_runs_once() -> None:
+    swept = labels(recirculation="free", memory_sweep="10 MB, 10MB,10000000, 100MB")
+    assert swept == ["host", "switchgnn-free", "switchgnn-free@10MB"]
+
+
 @pytest.mark.parametrize("sweep", ["0", "lots", "10MB,,x"])
 def test_bad_sweeps(sweep: str) -> None:
     with pytest.raises(InputError, match=r"run\.memory_sweep"):

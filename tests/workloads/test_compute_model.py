@@ -162,11 +162,12 @@ def test_devices_have_sources() -> None:
 
 def full_table(phases: list[compute.Phase], workers: int, system: str = "*") -> pd.DataFrame:
     rows = [
-        {"system": system, "layer": phase.layer, "direction": phase.direction, "phase": part, "worker": worker,
-         "ns": 1000 * phase.layer + worker}
-        for phase in phases for part in ("pre", "post") for worker in range(workers)
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
+        (system, phase.layer, phase.direction, part, worker, 1000 * phase.layer + worker)
+        for phase in phases
+        for part in ("pre", "post")
+        for worker in range(workers)
+    ]
+    return pd.DataFrame(rows, columns=["system", "layer", "direction", "phase", "worker", "ns"])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
