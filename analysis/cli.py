@@ -53,6 +53,10 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system", action="append", metavar="NAME[,NAME]", help="repeatable; see `netfold systems`"
     )
+    for ablation in ("no-gamr", "no-blocks"):
+        name = f"switchgnn-{ablation}"
+        help_text = f"short for --system {name}"
+        parser.add_argument(f"--{ablation}", dest="system", action="append_const", const=name, help=help_text)
     parser.add_argument(
         "--memory", metavar="SIZE[,SIZE]", help="switch memory; more than one also sweeps over them"
     )

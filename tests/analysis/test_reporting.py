@@ -246,6 +246,11 @@ def test_command_line_options_become_scenario_keys() -> None:
     )
 
 
+def test_ablations_have_short_options() -> None:
+    scenario = overrides("run", "--system", "switchgnn", "--no-gamr", "--no-blocks")
+    assert scenario.run.systems == "switchgnn,switchgnn-no-gamr,switchgnn-no-blocks"
+
+
 def test_several_memories_make_a_sweep() -> None:
     scenario = overrides("compare", "--memory", "10MB, 30MB,unlimited")
     assert scenario.run.memory_sweep == "10MB,30MB,unlimited"
