@@ -58,8 +58,8 @@ def build_levels(
 
     With `host_model`, the recursion stops where what is left moves fewer bytes host-based than by any number
     of further levels: of all L, the one with the smallest (bytes of levels before L) + (host-based bytes of
-    what is left at L). The search ends when the levels alone have cost as much as the best sum, so it sees
-    few levels more than it keeps.
+    what is left at L). The search ends when no continuation can be better, since each vertex that still has
+    an edge must be uploaded or sent at least once more; it sees some levels more than it keeps.
     """
     if blocks == "none":
         return [], rest
@@ -72,7 +72,7 @@ def build_levels(
             total = spent + host_model.host_bytes(sends)
             if total < best_bytes:
                 best, best_bytes = (len(levels), rest), total
-            if spent >= best_bytes:
+            if spent + host_model.least_bytes(len(rest.vertices)) >= best_bytes:
                 break
         level_seed = seed * 1_000_003 + len(levels)
         if blocks == "single" or capacity.fits(len(rest.vertices), len(rest.adj)):

@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
 
@@ -119,7 +120,7 @@ def parse_memory(text: str) -> int | None:
         raise InputError(
             f'memory: {text[:40]!r} given; allowed: a size such as "100MB" or "64KiB", or "unlimited"'
         )
-    return int(float(match[1]) * _UNITS[match[2] or "B"])
+    return int(Decimal(match[1]) * _UNITS[match[2] or "B"])
 
 
 def _make(source: str, args: argparse.Namespace) -> Plan:

@@ -51,3 +51,7 @@ class ByteModel:
         worker.
         """
         return 2 * sends * self.send_bytes
+
+    def least_bytes(self, vertices: int) -> int:
+        """The least that vertices which still have an edge can cost: one upload or one send each."""
+        return 2 * vertices * min(self.upload_bytes, self.send_bytes)
