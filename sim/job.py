@@ -107,7 +107,7 @@ def _simulate(job: Job, folder: Path, engine: str, pipe: Connection) -> dict[str
 
 
 def _peak_memory_bytes() -> int:
-    """This process's peak resident memory; not Linux's ru_maxrss, which starts at the parent's at the fork."""
+    """This process's peak resident memory; not ru_maxrss, which on Linux starts at the parent's."""
     try:
         for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("VmHWM:"):
