@@ -51,6 +51,8 @@ Host::StartInNetwork(std::uint32_t tag, Ps now)
 {
     const Exchange& exchange = m_aggregation.Current();
     const auto slots = m_fabric.config.presum ? exchange.ContributedSlots(m_worker) : exchange.OwnSlots(m_worker);
+    m_uploadFlow.rate = Dcqcn(); // a block is a message of its own, and a DCQCN flow starts at line rate (section 3.2)
+    m_uploadFlow.next = now;
     m_uploads.tag = tag;
     m_uploads.next = 0;
     m_uploads.chunk = 0;
@@ -85,6 +87,11 @@ Host::ReleaseHostBased(std::uint32_t tag, const Exchange& exchange, std::uint32_
         if (flow.segments.Empty() || flow.segments.Back().tag != tag)
         {
             flow.segments.Push({tag, from, from, exchange.FlowEnd(receiver, m_worker), 0});
+            if (!flow.active)
+            {
+                flow.rate = Dcqcn(); // a new message: starts at line rate
+                flow.next = now;
+            }
         }
         flow.segments.Back().released = to;
         if (HasData(flow))
