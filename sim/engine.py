@@ -22,6 +22,20 @@ Progress = Callable[[int, int, float], None]
 VALUE_KINDS = ("upload", "presum", "partial", "result", "raw")
 OWN_KINDS = tuple(kind for kind in _native.KINDS if kind != "background")
 HOPS = ("up", "down", "fabric")
+KEPT_COUNTERS = (
+    *(
+        "passes",
+        "recirculated_passes",
+        "results",
+        "contributions",
+        "bypassed",
+        "ecn_marks",
+        "cnps",
+        "timeouts",
+    ),
+    *("pulls", "resends", "drops", "losses", "stale", "duplicates", "saturated", "pauses", "events"),
+    *("background_bytes", "background_flows", "queue_memory_bytes"),
+)
 MAX_VALUE_BYTES = 4 << 30  # of aggregator contents that value mode may hold
 # A run that simulates this long without ending is stuck: far beyond any epoch, reached in bounded wall time.
 TIME_LIMIT_NS = 3_600 * 10**9
@@ -103,7 +117,7 @@ def native_config(scenario: Scenario, system: System) -> _native.Config:
     )  # ECN thresholds scale with the link (HPCC)
     limited = switch.recirculation == "tofino" and system.in_network
     flow_bytes, flow_cdf = flow_size_cdf(scenario.background.distribution)
-    values = {
+    values: dict[str, Any] = {
         "workers": cluster.workers,
         "leaves": max(cluster.leaves, 1),
         "spines": cluster.spines,
@@ -264,7 +278,7 @@ def _queue_table(queues: dict[str, npt.NDArray[Any]], scenario: Scenario) -> dic
 
 
 def _block_table(blocks: dict[str, npt.NDArray[Any]], phases: Sequence[Phase]) -> dict[str, npt.NDArray[Any]]:
-    propagation = {}
+    propagation: dict[int, int] = {}
     for number, phase in enumerate(phases):
         if phase.width:
             propagation[number] = len(propagation)
@@ -362,19 +376,7 @@ def _summary(
         "packets_sent": sum(counters[f"up_{kind}_frames"] for kind in OWN_KINDS),
         "packet_hops": counters["hops"],
     }
-    kept = (
-        "passes",
-        "recirculated_passes",
-        "results",
-        "contributions",
-        "bypassed",
-        "ecn_marks",
-        "cnps",
-        "timeouts",
-    )
-    kept += ("pulls", "resends", "drops", "losses", "stale", "duplicates", "saturated", "pauses", "events")
-    kept += ("background_bytes", "background_flows", "queue_memory_bytes")
-    summary.update({name: counters[name] for name in kept})
+    summary.update({name: counters[name] for name in KEPT_COUNTERS})
     for kind in _native.KINDS:
         for hop in HOPS:
             summary[f"{hop}_{kind}_frames"] = counters[f"{hop}_{kind}_frames"]

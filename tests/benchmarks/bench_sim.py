@@ -33,9 +33,11 @@ def build_stock(folder: Path) -> Path:
     target = folder / "stock_star"
     libraries = [f"-lns3.44-{name}" for name in ("core", "network", "point-to-point")]
     subprocess.run(
-        ["g++", "-O3", "-std=c++20", str(Path(__file__).with_name("stock_star.cc")), "-o", str(target)]
-        + [f"-I{wheel / 'include'}", f"-L{wheel / 'lib64'}", f"-Wl,-rpath,{wheel / 'lib64'}"]
-        + ["-Wl,--allow-shlib-undefined", *libraries],
+        [
+            *("g++", "-O3", "-std=c++20", str(Path(__file__).with_name("stock_star.cc")), "-o", str(target)),
+            *(f"-I{wheel / 'include'}", f"-L{wheel / 'lib64'}", f"-Wl,-rpath,{wheel / 'lib64'}"),
+            *("-Wl,--allow-shlib-undefined", *libraries),
+        ],
         check=True,
     )
     return target
@@ -95,14 +97,20 @@ def star_plan(hosts: int, packets: int, pattern: str) -> Any:
         leaves = hubs + np.arange(hubs * packets)
         residual_adj = np.concatenate([leaves, np.repeat(np.arange(hubs), packets)])
     empty32, one64 = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
-    return freeze_plan(
-        num_workers=hosts, width=PAYLOAD_VALUES, values_per_packet=30, chunks=1, aggregators=0, memory_bytes=0,
-        aggregator_bytes=128, per_vertex_bytes=0, per_edge_bytes=0, order="random", blocks_mode="none",
-        residual_mode="host", seed=1, graph_name=f"{pattern} of packets", graph_digest="", partition_digest="",
-        boundary=np.arange(len(owner), dtype=np.int32), owner=owner.astype(np.int32), block_level=empty32.copy(),
-        block_ptr=one64.copy(), block_vertices=empty32.copy(), adj_ptr=one64.copy(), adj=empty32.copy(),
-        residual_ptr=residual_ptr.astype(np.int64), residual_adj=residual_adj.astype(np.int32),
-    )  # fmt: skip
+    scalars: dict[str, Any] = {
+        **{"num_workers": hosts, "width": PAYLOAD_VALUES, "values_per_packet": 30, "chunks": 1, "seed": 1},
+        **{"aggregators": 0, "memory_bytes": 0, "aggregator_bytes": 128},
+        **{"per_vertex_bytes": 0, "per_edge_bytes": 0},
+        **{"order": "random", "blocks_mode": "none", "residual_mode": "host"},
+        **{"graph_name": f"{pattern} of packets", "graph_digest": "", "partition_digest": ""},
+    }
+    arrays = {
+        **{"boundary": np.arange(len(owner), dtype=np.int32), "owner": owner.astype(np.int32)},
+        **{name: empty32.copy() for name in ("block_level", "block_vertices", "adj")},
+        **{name: one64.copy() for name in ("block_ptr", "adj_ptr")},
+        **{"residual_ptr": residual_ptr.astype(np.int64), "residual_adj": residual_adj.astype(np.int32)},
+    }
+    return freeze_plan(**scalars, **arrays)
 
 
 def child(hosts: int, packets: int, pattern: str) -> None:
@@ -166,11 +174,12 @@ def main() -> None:
                 best["ours"] = max(best["ours"], ours["hops"] / ours["seconds"])
             assert abs(stock["hops"] - ours["hops"]) <= 0.02 * stock["hops"], (stock["hops"], ours["hops"])
             print(
-                f"{hosts:>6} {hosts * packets:>9} {best['stock'] / 1e6:>10.2f} M {best['ours'] / 1e6:>10.2f} M "
-                f"{best['ours'] / best['stock']:>6.1f}x"
+                f"{hosts:>6} {hosts * packets:>9} {best['stock'] / 1e6:>10.2f} M "
+                f"{best['ours'] / 1e6:>10.2f} M {best['ours'] / best['stock']:>6.1f}x"
             )
         print(
-            "\nbytes of memory per packet in flight, incast of 127 hosts (resident memory, big run less small run)"
+            "\nbytes of memory per packet in flight, incast of 127 hosts "
+            "(growth from a small to a large run over growth of the packets in flight)"
         )
         for name, run in (
             ("stock ns-3", lambda count: run_stock(program, 128, count, "incast")),

@@ -1,4 +1,4 @@
-"""ECN and DCQCN: marks where queues are deep, cuts where marks are echoed, and queues that stay shorter for it."""
+"""ECN and DCQCN: marks where queues are deep, cuts where marks are echoed, shorter queues for it."""
 
 from __future__ import annotations
 

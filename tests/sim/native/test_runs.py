@@ -61,8 +61,8 @@ def test_multicast_crosses_each_uplink_once(experiment):
 
 
 def test_a_worker_without_cross_edges_takes_part(experiment_on):
-    from workloads.graphs.csr import build_csr  # noqa: PLC0415
-    from workloads.graphs.graph import Provenance, make_graph  # noqa: PLC0415
+    from workloads.graphs.csr import build_csr
+    from workloads.graphs.graph import Provenance, make_graph
 
     # two components; METIS puts each on a worker of its own, the third worker shares an edge with nobody
     source, target = np.array([0, 1, 2, 3, 5, 6]), np.array([1, 2, 3, 0, 6, 7])
