@@ -1,4 +1,4 @@
-"""Time and memory of planning the Reddit stand-in, and what comes out: `python tests/benchmarks/bench_plan.py`.
+"""Time and memory of planning the Reddit stand-in: `python tests/benchmarks/bench_plan.py`.
 
 Prints a table with a row per step and plan: seconds and CPU seconds without METIS, METIS's own seconds, the
 peak of the memory held by this process and METIS's child together (proportional set size, so that shared
