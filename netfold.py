@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from workloads.errors import InputError
 
-ROOMS = ("workloads", "analysis")
+ROOMS = ("workloads", "analysis", "p4")
 
 
 class OneLineParser(argparse.ArgumentParser):

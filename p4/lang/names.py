@@ -1,7 +1,7 @@
 """Tells type names from other names, and type-argument brackets from comparisons, before the grammar runs.
 
 P4's grammar needs both: `(T) - x` is a cast only if T is a type, and `f<T>(x)` is a generic call only if the
-brackets are. P4 declares before use, so one pass with a stack of scopes is enough. A name misjudged here costs
+brackets are. P4 declares before use, so one pass with a stack of scopes is enough. A name misjudged costs
 a syntax error, never a wrong program: the checker resolves every name again.
 """
 

@@ -1,0 +1,183 @@
+"""Source text as lines with indentation, and names that C++ accepts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from p4.lang.diagnostics import Diagnostic, P4Error, Span
+
+# C++ keywords that are ordinary names in P4, and names that the generated code uses itself.
+_RESERVED = frozenset(
+    [
+        "alignas",
+        "alignof",
+        "and",
+        "and_eq",
+        "asm",
+        "auto",
+        "bitand",
+        "bitor",
+        "case",
+        "catch",
+        "char",
+        "char8_t",
+        "char16_t",
+        "char32_t",
+        "class",
+        "co_await",
+        "co_return",
+        "co_yield",
+        "compl",
+        "concept",
+        "const_cast",
+        "consteval",
+        "constexpr",
+        "constinit",
+        "decltype",
+        "delete",
+        "do",
+        "double",
+        "dynamic_cast",
+        "explicit",
+        "export",
+        "float",
+        "friend",
+        "goto",
+        "inline",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "noexcept",
+        "not",
+        "not_eq",
+        "nullptr",
+        "operator",
+        "or",
+        "or_eq",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "reinterpret_cast",
+        "requires",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "static_assert",
+        "static_cast",
+        "template",
+        "this",
+        "thread_local",
+        "throw",
+        "try",
+        "typeid",
+        "typename",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "volatile",
+        "wchar_t",
+        "while",
+        "xor",
+        "xor_eq",
+        "const",
+        "break",
+        "continue",
+        "else",
+        "enum",
+        "extern",
+        "false",
+        "for",
+        "if",
+        "int",
+        "return",
+        "struct",
+        "switch",
+        "true",
+        "void",
+        "default",
+        "main",
+        "f",
+        "bit",
+        "sint",
+        "number",
+        "varbit",
+        "Stack",
+        "Table",
+        "Register",
+        "Counter",
+        "Meter",
+        "Context",
+        "Frame",
+        "Program",
+        "p4",
+        "std",
+        "cast",
+        "slice",
+        "concat",
+        "shl",
+        "shr",
+        "read",
+        "write",
+        "valid_",
+        "size_bits",
+        "fixed_bits",
+        "varbit_bits",
+        "only",
+        "apply",
+        "error",
+        "assert",
+        "errno",
+        "NULL",
+        "EOF",
+        "stdin",
+        "stdout",
+        "stderr",
+        "linux",
+        "unix",
+    ]
+)
+
+
+def cpp_name(name: str) -> str:
+    """A P4 name as a C++ name; distinct names stay distinct."""
+    clean = re.sub(r"\W", "_", name)
+    if clean in _RESERVED or clean.endswith("_") or "__" in clean or clean.startswith("_"):
+        # Names with these shapes are the generated code's own or the compiler's.
+        return "p_" + clean.replace("_", "_u") + "_p"
+    return clean
+
+
+def unsupported(span: Span | None, what: str, instead: str = "") -> P4Error:
+    """The engine's refusal of a correct program's construct."""
+    return P4Error([Diagnostic(span, f"{what} is not supported by the engine", instead)])
+
+
+class Code:
+    """Lines of source."""
+
+    def __init__(self, indent: int = 0) -> None:
+        self.lines: list[str] = []
+        self.indent = indent
+
+    def line(self, text: str = "") -> None:
+        self.lines.append("  " * self.indent + text if text else "")
+
+    def add(self, other: Code) -> None:
+        self.lines.extend("  " * self.indent + line if line else "" for line in other.lines)
+
+    @contextmanager
+    def block(self, head: str, tail: str = "}") -> Iterator[None]:
+        self.line(f"{head} {{" if head else "{")
+        self.indent += 1
+        yield
+        self.indent -= 1
+        self.line(tail)
+
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"

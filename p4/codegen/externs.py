@@ -1,0 +1,224 @@
+"""The externs of core.p4 and v1model as calls of the runtime."""
+
+from __future__ import annotations
+
+from p4.codegen.code import cpp_name, unsupported
+from p4.codegen.expressions import ExpressionWriter
+from p4.codegen.layout import base_of, scalar_fields
+from p4.codegen.schema import FieldInfo, StateInfo
+from p4.lang import ir
+from p4.lang import types as ty
+
+_ALGORITHMS = ("crc32", "crc32_custom", "crc16", "crc16_custom", "random", "identity", "csum16", "xor16")
+
+
+def values(e: ir.Call) -> list[ir.Expr]:
+    """The arguments' values; v1model's functions leave none out."""
+    return [a.value for a in e.args if a.value is not None]
+
+
+class ExternWriter(ExpressionWriter):
+    """`extern_lines` and `extern_value`. ``digests`` is the program's list, which calls add to."""
+
+    context_argument = "f.c"
+    members: dict[ir.Instance, str]
+    digests: list[StateInfo]
+    std_meta = ""  # the standard metadata in reach, for mark_to_drop() without an argument
+
+    def assignment(self, target: ir.Expr, value: str) -> str:
+        """One statement that assigns. Defined by the layer above."""
+        raise NotImplementedError
+
+    def union_of(self, target: ir.Expr) -> str:
+        raise NotImplementedError
+
+    # ---- functions
+
+    def extern_lines(self, e: ir.Call) -> list[str]:
+        if isinstance(e.target, ir.Method):
+            return self._method_lines(e, e.target)
+        assert isinstance(e.target, ir.ExternFunction)
+        c, args = self.context_argument, values(e)
+        match e.target.name:
+            case "verify":
+                return [f"if (!{self.expr(args[0])}) throw ParserError{{uint16_t({self.expr(args[1])})}};"]
+            case "mark_to_drop":
+                std = self.expr(args[0]) if args else self.std_meta
+                if not std:
+                    raise unsupported(e.span, "mark_to_drop() here", "mark_to_drop(standard_metadata)")
+                return [f"{std}.egress_spec = bit<9>(511);", f"{std}.mcast_grp = bit<16>();"]
+            case "random":
+                t = self.cpp(args[0].type)
+                low, high = self.expr(args[1]), self.expr(args[2])
+                return [self.assignment(args[0], f"{c}.random_between<{t}>({low}, {high})")]
+            case "digest":
+                return self._digest(e, args[1])
+            case "hash":
+                return self._hash(e, args)
+            case "verify_checksum" | "verify_checksum_with_payload":
+                t, w = self.cpp(args[2].type), self.temporary()
+                checked = f"{self._algorithm(args[3])}, {w}, {self.expr(args[2])}"
+                check = f"{c}.verify_checksum<{t}>({self.expr(args[0])}, {checked});"
+                return ["{", *self._data(e, args[1], w), check, "}"]
+            case "update_checksum" | "update_checksum_with_payload":
+                t, w = self.cpp(args[2].type), self.temporary()
+                put = self.assignment(args[2], f"{c}.checksum<{t}>({self._algorithm(args[3])}, {w})")
+                return [f"if ({self.expr(args[0])}) {{", *self._data(e, args[1], w), put, "}"]
+            case "clone":
+                return [f"{c}.clone({self.index(args[1])}, no_field_list);"]
+            case "clone_preserving_field_list":
+                return [f"{c}.clone({self.index(args[1])}, {self.integer(args[2])});"]
+            case "clone3":
+                self._no_data(e, args[2])
+                return [f"{c}.clone({self.index(args[1])}, no_field_list);"]
+            case "resubmit" | "recirculate":
+                self._no_data(e, args[0])
+                return [f"{c}.{e.target.name}(no_field_list);"]
+            case "resubmit_preserving_field_list" | "recirculate_preserving_field_list":
+                return [f"{c}.{e.target.name.split('_')[0]}({self.integer(args[0])});"]
+            case "truncate":
+                return [f"{c}.truncate({self.index(args[0])});"]
+            case "assert" | "assume":
+                return [f"{c}.check({self.expr(args[0])});"]
+            case "log_msg":
+                return []
+        raise unsupported(e.span, f"extern function '{e.target.name}'")
+
+    def extern_value(self, e: ir.Call) -> str:
+        target = e.target
+        if isinstance(target, ir.Method):
+            name = (target.extern.name, target.name)
+            if name == ("packet_in", "lookahead"):
+                return self._lookahead(self.expr(target.object), e)
+            if name == ("packet_in", "length"):
+                return f"{self.expr(target.object)}.length()"
+            if name == ("Checksum16", "get"):
+                w = self.temporary()
+                lines = " ".join(self.writer(values(e)[0], w))
+                return f"({{ {lines} {self.context_argument}.checksum<bit<16>>(Algorithm::csum16, {w}); }})"
+            raise unsupported(e.span, f"{target.extern.name}.{target.name}() as a value")
+        raise unsupported(e.span, "this extern function as a value")
+
+    def _no_data(self, e: ir.Call, data: ir.Expr) -> None:
+        if not (isinstance(data, ir.Aggregate) and not data.items) and scalar_fields(data.type, ""):
+            assert isinstance(e.target, ir.ExternFunction)
+            base = e.target.name.replace("clone3", "clone")
+            raise unsupported(
+                e.span, f"{e.target.name} with data", f"{base}_preserving_field_list and @field_list"
+            )
+
+    def _data(self, e: ir.Call, data: ir.Expr, w: str) -> list[str]:
+        lines = self.writer(data, w)
+        assert isinstance(e.target, ir.ExternFunction)
+        if e.target.name.endswith("_with_payload"):
+            lines.append(f"{w}.put({self.context_argument}.payload, {self.context_argument}.payload_bytes);")
+        return lines
+
+    def _algorithm(self, e: ir.Expr) -> str:
+        value = self.resolve(e)
+        if isinstance(value, ir.Const) and value.value in _ALGORITHMS:
+            return f"Algorithm::{value.value}"
+        raise unsupported(e.span, "a hash algorithm that is not a constant of HashAlgorithm")
+
+    def _hash(self, e: ir.Call, args: list[ir.Expr]) -> list[str]:
+        w = self.temporary()
+        t = self.cpp(args[0].type)
+        algorithm, base, most = self._algorithm(args[1]), self.index(args[2]), self.index(args[4])
+        value = f"{self.context_argument}.hash<{t}>({algorithm}, {base}, {w}, {most})"
+        return ["{", *self.writer(args[3], w), self.assignment(args[0], value), "}"]
+
+    def _digest(self, e: ir.Call, data: ir.Expr) -> list[str]:
+        w = self.temporary()
+        base = base_of(data.type)
+        name = base.name if isinstance(base, ty.Record) and base.name else "digest"
+        fields = tuple(
+            FieldInfo(path.lstrip("."), ty.bit_width(t) or (16 if t == ty.ERROR else 32))
+            for path, t in scalar_fields(base, "")
+        )
+        info = StateInfo(name, 0, fields=fields)
+        if info not in self.digests:
+            self.digests.append(info)
+        kind = self.digests.index(info)
+        return ["{", *self.writer(data, w), f"{self.context_argument}.digest({kind}, {w});", "}"]
+
+    # ---- objects
+
+    def _member(self, target: ir.Method) -> str:
+        if isinstance(target.object, ir.InstanceRef) and target.object.instance in self.members:
+            return self.members[target.object.instance]
+        raise unsupported(target.object.span, f"an object of type {target.extern.name} passed as a parameter")
+
+    def _method_lines(self, e: ir.Call, target: ir.Method) -> list[str]:
+        c, args = self.context_argument, values(e)
+        match target.extern.name, target.name:
+            case "packet_in", "extract":
+                return self._extract(e, self.expr(target.object))
+            case "packet_in", "advance":
+                return [f"{self.expr(target.object)}.advance({self.index(args[0])});"]
+            case "packet_in", _:
+                return [f"(void){self.extern_value(e)};"]
+            case "packet_out", "emit":
+                return self._emit(self.expr(target.object), self.expr(args[0]), args[0].type)
+            case "register", "read":
+                member = self._member(target)
+                if isinstance(args[0], ir.Slice):
+                    t, name = self.cpp(args[0].type), self.temporary()
+                    read = f"{member}.read({name}, {self.index(args[1])});"
+                    return [f"{t} {name}{{}};", read, self.assignment(args[0], name)]
+                return [f"{member}.read({self.expr(args[0])}, {self.index(args[1])});"]
+            case "register", "write":
+                return [f"{self._member(target)}.write({self.index(args[0])}, {self.expr(args[1])});"]
+            case "counter", "count":
+                return [f"{self._member(target)}.count({self.index(args[0])}, {c}.packet_bytes);"]
+            case "direct_counter", "count":
+                return []  # every hit of its table is counted
+            case "meter", "execute_meter":
+                where = f"{self.index(args[0])}, {c}.packet_bytes, {c}.now_us"
+                return [self._coloured(args[1], f"{self._member(target)}.execute({where})")]
+            case "direct_meter", "read":
+                member = self._member(target)
+                where = f"uint64_t(int64_t({member}_entry)), {c}.packet_bytes, {c}.now_us"
+                return [self._coloured(args[0], f"{member}.execute({where})")]
+        raise unsupported(e.span, f"{target.extern.name}.{target.name}()")
+
+    def _coloured(self, out: ir.Expr, colour: str) -> str:
+        t = self.cpp(out.type)
+        return self.assignment(out, f"{t}({t}::R({colour}))")
+
+    # ---- packets
+
+    def _extract(self, e: ir.Call, packet: str) -> list[str]:
+        header = e.args[0].value
+        if header is None:
+            return [f"{packet}.skip<{self.cpp(e.type_args[0])}>();"]
+        text = self.expr(header)
+        extra = f", {self.index(values(e)[1])}" if len(e.args) > 1 else ""
+        lines = [f"{packet}.extract({text}{extra});"]
+        if isinstance(header, ir.StackPart) and header.part == "next":
+            lines.append(f"{self.expr(header.base)}.advance();")
+        union = self.union_of(header)
+        if union:
+            lines.append(f"{union}.only(&{text});")
+        return lines
+
+    def _lookahead(self, packet: str, e: ir.Call) -> str:
+        base = base_of(e.type)
+        if isinstance(base, ty.Bits):
+            return f"{packet}.lookahead<{self.cpp(base)}>()"
+        if base == ty.BOOL:
+            return f"({packet}.lookahead<bit<1>>().v != 0)"
+        return f"{packet}.lookahead_header<{self.cpp(base)}>()"
+
+    def _emit(self, packet: str, text: str, type_: ty.Type) -> list[str]:
+        match type_:
+            case ty.Record("header", _, _, _):
+                return [f"{packet}.emit({text});"]
+            case ty.Record(_, _, _, fields):
+                return [line for n, t in fields for line in self._emit(packet, f"{text}.{cpp_name(n)}", t)]
+            case ty.Stack(element, size):
+                return [
+                    line for i in range(size) for line in self._emit(packet, f"{text}.items[{i}]", element)
+                ]
+            case ty.Tuple(items):
+                return [line for i, t in enumerate(items) for line in self._emit(packet, f"{text}.f{i}", t)]
+        raise unsupported(None, f"emit of {type_}")

@@ -1,0 +1,215 @@
+"""Statements as C++."""
+
+from __future__ import annotations
+
+from p4.codegen.calls import CallWriter
+from p4.codegen.code import Code, unsupported
+from p4.codegen.layout import base_of
+from p4.lang import ir
+from p4.lang import types as ty
+
+
+class StatementWriter(CallWriter):
+    """`statement` writes to `code`."""
+
+    code: Code
+    # The actions, tables and blocks whose call may end with `exit`.
+    exiting: set[object]
+
+    def block(self, block: ir.Block) -> None:
+        for item in block.items:
+            self.statement(item)
+
+    def braced(self, head: str, body: ir.Statement, tail: str = "}") -> None:
+        with self.code.block(head, tail):
+            self.block(body) if isinstance(body, ir.Block) else self.statement(body)
+
+    def statement(self, s: ir.Statement) -> None:
+        code = self.code
+        match s:
+            case ir.Block():
+                if s.items:
+                    self.braced("", s)
+            case ir.VarDecl():
+                init = "{}" if s.init is None else f" = {self.expr(s.init)}"
+                cpp = self.cpp(s.variable.type)
+                code.line(f"{cpp} {self.declare(s.variable)}{init};")
+                if s.init is not None:
+                    self._leave_if_exited(s.init)
+            case ir.Assign():
+                code.line(self.assignment(s.target, self.expr(s.value)))
+                self._leave_if_exited(s.value)
+            case ir.CallStatement():
+                lines = self.call_lines(s.call)
+                temporaries = len(lines) > 1 and lines[0] != "{" and not lines[0].startswith("if (")
+                for line in ["{", *lines, "}"] if temporaries else lines:
+                    code.line(line)
+                self._leave_if_exited(s.call)
+            case ir.If():
+                self._if(s)
+            case ir.Switch():
+                self._switch(s)
+            case ir.Exit():
+                code.line(f"{self.context_argument}.exited = true;")
+                code.line("return;")
+            case ir.Return():
+                code.line("return;" if s.value is None else f"return {self.expr(s.value)};")
+            case ir.For():
+                self._for(s)
+            case ir.ForRange():
+                self._for_range(s)
+            case ir.Break():
+                code.line("break;")
+            case ir.Continue():
+                code.line("continue;")
+            case _:
+                raise unsupported(s.span, type(s).__name__)
+
+    def _if(self, s: ir.If) -> None:
+        condition = self.expr(s.condition)
+        if self._may_exit(s.condition):
+            name = self.temporary()
+            self.code.line(f"const bool {name} = {condition};")
+            self._leave_if_exited(s.condition)
+            condition = name
+        if s.orelse is None:
+            self.braced(f"if ({condition})", s.then)
+            return
+        self.braced(f"if ({condition})", s.then, "} else {")
+        self.code.indent += 1
+        self.statement(s.orelse)
+        self.code.indent -= 1
+        self.code.line("}")
+
+    def _switch(self, s: ir.Switch) -> None:
+        """An if chain: no case falls through once it has a block, and labels are any constants."""
+        subject = self.temporary()
+        value = self.expr(s.subject)
+        with self.code.block(""):
+            self.code.line(f"const auto {subject} = {value};")
+            self._leave_if_exited(s.subject)
+            head = "if"
+            for case in s.cases:
+                if case.is_default:
+                    tests = ["true"]
+                elif s.table is not None:
+                    numbers = [self._action_number(s.table, label) for label in case.labels]
+                    tests = [f"{subject}.action == {n}" for n in numbers]
+                else:
+                    tests = [
+                        f"{subject} == {self.expr(label)}"
+                        for label in case.labels
+                        if isinstance(label, ir.Expr)
+                    ]
+                self.braced(f"{head} ({' || '.join(tests)})", case.body)
+                head = "else if"
+
+    @staticmethod
+    def _action_number(table: ir.Table, label: ir.Expr | ir.Action) -> int:
+        return next(i for i, use in enumerate(table.actions) if use.action is label)
+
+    def _for(self, s: ir.For) -> None:
+        with self.code.block(""):
+            for init in s.inits:
+                self.statement(init)
+            # The updates stand in the for's head, so that `continue` reaches them.
+            outer, self.code = self.code, Code()
+            for update in s.updates:
+                self.statement(update)
+            updates, self.code = self.code, outer
+            step = f"({{ {' '.join(line.strip() for line in updates.lines)} }})"
+            self.braced(f"for (; {self.expr(s.condition)}; {step})", s.body)
+
+    def _for_range(self, s: ir.ForRange) -> None:
+        first, last, more = (self.temporary() for _ in range(3))
+        cpp = self.cpp(s.variable.type)
+        base = base_of(s.variable.type)
+        one = self.number(1, base) if isinstance(base, ty.Bits) else "1"
+        with self.code.block(""):
+            self.code.line(f"{cpp} {first} = {self.expr(s.first)};")
+            self.code.line(f"const {cpp} {last} = {self.expr(s.last)};")
+            # Counts up to the last value without stepping over the width's end.
+            step = f"{more} = {first} < {last}, {first} = {first} + {one}"
+            name = self.declare(s.variable)
+            with self.code.block(f"for (bool {more} = {first} <= {last}; {more}; {step})"):
+                self.code.line(f"{cpp} {name} = {first};")
+                self.statement(s.body)
+
+    # ---- exit
+
+    def _leave_if_exited(self, e: ir.Expr) -> None:
+        if self._may_exit(e):
+            self.code.line(f"if ({self.context_argument}.exited) return;")
+
+    def _may_exit(self, e: ir.Expr) -> bool:
+        match e:
+            case ir.Call():
+                match e.target:
+                    case ir.ActionTarget():
+                        return e.target.action in self.exiting
+                    case ir.ApplyTable():
+                        return e.target.table in self.exiting
+                    case ir.ApplyBlock():
+                        return e.target.instance in self.exiting
+                return False
+            case ir.Field():
+                return self._may_exit(e.base)
+            case ir.Unary() | ir.Cast():
+                return self._may_exit(e.operand)
+            case ir.Binary():
+                return self._may_exit(e.left) or self._may_exit(e.right)
+            case ir.Ternary():
+                return self._may_exit(e.condition) or self._may_exit(e.yes) or self._may_exit(e.no)
+        return False
+
+
+def has_exit(s: ir.Statement, called: set[object]) -> bool:
+    """Whether an `exit` stands in the statement; what it calls is added to `called`."""
+
+    def calls(e: ir.Expr | None) -> None:
+        match e:
+            case ir.Call():
+                match e.target:
+                    case ir.ActionTarget():
+                        called.add(e.target.action)
+                    case ir.ApplyTable():
+                        called.add(e.target.table)
+                    case ir.ApplyBlock():
+                        called.add(e.target.instance)
+                for argument in e.args:
+                    calls(argument.value)
+            case ir.Field() | ir.Slice():
+                calls(e.base)
+            case ir.Unary() | ir.Cast():
+                calls(e.operand)
+            case ir.Binary():
+                calls(e.left)
+                calls(e.right)
+            case ir.Ternary():
+                calls(e.condition)
+                calls(e.yes)
+                calls(e.no)
+
+    match s:
+        case ir.Exit():
+            return True
+        case ir.Block():
+            return any(has_exit(i, called) for i in s.items)
+        case ir.If():
+            calls(s.condition)
+            inner = [has_exit(s.then, called)]
+            if s.orelse is not None:
+                inner.append(has_exit(s.orelse, called))
+            return any(inner)
+        case ir.Switch():
+            calls(s.subject)
+            return any(has_exit(c.body, called) for c in s.cases)
+        case ir.For() | ir.ForRange():
+            return has_exit(s.body, called)
+        case ir.Assign():
+            calls(s.value)
+        case ir.VarDecl():
+            calls(s.init)
+        case ir.CallStatement():
+            calls(s.call)
+    return False

@@ -1,0 +1,185 @@
+"""Tables: the apply function in C++, and the schema that the control plane works with."""
+
+from __future__ import annotations
+
+from p4.codegen.code import Code, unsupported
+from p4.codegen.layout import base_of
+from p4.codegen.schema import ActionInfo, EntryInfo, FieldInfo, TableInfo
+from p4.codegen.statements import StatementWriter
+from p4.lang import ast, ir
+from p4.lang import types as ty
+
+DEFAULT_SIZE = 1024
+
+
+def annotated_name(annotations: tuple[ast.Annotation, ...], path: str, name: str) -> str:
+    """The control plane's name: @name's text (from the root if it begins with a dot), or the path."""
+    for note in annotations:
+        if note.name == "name" and len(note.body) == 3:
+            given = note.body[1].text.strip('"')
+            if given.startswith("."):
+                return given[1:]
+            return f"{path}.{given}" if path else given
+    return f"{path}.{name}" if path else name
+
+
+def scalar_bits(type_: ty.Type) -> int:
+    """The width of a scalar in keys and action data."""
+    base = base_of(type_)
+    if base == ty.ERROR:
+        return 16
+    if isinstance(base, ty.EnumType):
+        return 32
+    return ty.bit_width(base) or 0
+
+
+class TableWriter(StatementWriter):
+    """`table_function` writes one table of a control; `table_info` describes it."""
+
+    def table_function(self, code: Code, table: ir.Table, name: str, meter: str) -> None:
+        """`TableResult name(Frame& f)`: look up, run the action. ``meter``: of its direct meter, or ""."""
+        with code.block(f"TableResult {name}_apply(Frame& f)"):
+            if table.keys:
+                code.line(f"uint64_t key[{max(1, self._words(table))}] = {{}};")
+                at = 0
+                for key in table.keys:
+                    bits = scalar_bits(key.expr.type)
+                    cpp = f"{'sint' if self._signed(key.expr.type) else 'bit'}<{bits}>"
+                    code.line(f"key_field<{cpp}, {at}>(key, {self.bits(key.expr)});  // {key.match_kind}")
+                    at += (bits + 7) // 8
+                code.line(f"const int entry = {name}.lookup(key);")
+            else:
+                code.line("const int entry = -1;")
+            if meter:
+                code.line(f"{meter}_entry = entry;")
+            code.line(
+                f"const ActionCall& call = entry < 0 ? {name}.default_call() : {name}.entry(entry).call;"
+            )
+            if self._counts(table):
+                code.line(f"if (entry >= 0) {name}.entry(entry).count(f.c.packet_bytes);")
+            with code.block("switch (call.action)"):
+                for number, use in enumerate(table.actions):
+                    code.line(f"case {number}: {self._run(use)} break;")
+            code.line("return {entry >= 0, call.action};")
+
+    @staticmethod
+    def _signed(type_: ty.Type) -> bool:
+        base = base_of(type_)
+        return isinstance(base, ty.Bits) and base.signed
+
+    @staticmethod
+    def _words(table: ir.Table) -> int:
+        return (sum((scalar_bits(k.expr.type) + 7) // 8 for k in table.keys) + 7) // 8
+
+    @staticmethod
+    def _counts(table: ir.Table) -> bool:
+        return "counters" in table.properties
+
+    def _run(self, use: ir.TableAction) -> str:
+        before: list[str] = []
+        after: list[str] = []
+        arguments, at, bound = [], 0, iter(use.bound)
+        for param in use.action.signature.params:
+            if param.direction:
+                value = next(bound)
+                argument = ir.Argument(param, value)
+                arguments.append(self._argument(argument, "", [], copy_all=True, before=before, after=after))
+                continue
+            arguments.append(self._data_param(param.type, at))
+            at += (scalar_bits(param.type) + 7) // 8
+        call = f"{self.actions[use.action]}({', '.join(['f', *arguments])});"
+        if before or after:
+            return f"{{ {' '.join([*before, call, *after])} }}"
+        return call
+
+    def _data_param(self, type_: ty.Type, at: int) -> str:
+        base = base_of(type_)
+        if isinstance(base, ty.Bits):
+            return f"data_param<{self.cpp(base)}, {at}>(call)"
+        raw = f"data_param<bit<{scalar_bits(base)}>, {at}>(call)"
+        return f"({raw}.v != 0)" if base == ty.BOOL else f"{self.cpp(base)}({raw}.v)"
+
+    # ---- schema
+
+    def table_info(self, table: ir.Table, path: str, action_path: dict[ir.Action, str]) -> TableInfo:
+        for name in ("implementation", "support_timeout"):
+            value = table.properties.get(name)
+            if value is not None and not (isinstance(value, ir.Const) and value.value is False):
+                raise unsupported(table.span, f"table property '{name}'")
+        keys = []
+        for key in table.keys:
+            if key.match_kind == "selector":
+                raise unsupported(key.span, "a key of kind selector")
+            name = key.text
+            for note in key.annotations:
+                if note.name == "name" and len(note.body) == 3:
+                    name = note.body[1].text.strip('"')
+            keys.append(FieldInfo(name, scalar_bits(key.expr.type), key.match_kind))
+        if sum((k.bits + 7) // 8 for k in keys) > 512:
+            raise unsupported(table.span, "a key of more than 512 bytes")
+        actions = tuple(self._action_info(use, action_path) for use in table.actions)
+        size = DEFAULT_SIZE if table.size is None else self.integer(table.size)
+        default = self._use(table, table.default) if table.default else (-1, ())
+        counts = self._counts(table)
+        entries = self._entries(table)
+        size = max(size, len(entries)) if table.entries_are_const else size
+        return TableInfo(
+            annotated_name(table.annotations, path, table.name), tuple(keys), actions, size, *default,
+            table.default_is_const, table.entries_are_const, entries, counts,
+        )  # fmt: skip
+
+    def _action_info(self, use: ir.TableAction, action_path: dict[ir.Action, str]) -> ActionInfo:
+        params = tuple(FieldInfo(p.name, scalar_bits(p.type)) for p in use.action.data_params)
+        notes = {a.name for a in use.annotations}
+        return ActionInfo(action_path[use.action], params, "tableonly" in notes, "defaultonly" in notes)
+
+    def _use(self, table: ir.Table, use: ir.ActionUse) -> tuple[int, tuple[int, ...]]:
+        number = next(i for i, a in enumerate(table.actions) if a.action is use.action)
+        return number, tuple(self._plain(v) for v in use.data)
+
+    def _plain(self, e: ir.Expr) -> int:
+        """A constant as its bit pattern."""
+        value = self.resolve(e)
+        base = base_of(value.type)
+        if not isinstance(value, ir.Const):
+            raise unsupported(e.span, "a value that is not a plain constant here")
+        if isinstance(base, ty.EnumType):
+            return base.value(str(value.value))
+        if base == ty.ERROR:
+            raise unsupported(e.span, "an error as an entry's value")
+        width = scalar_bits(base)
+        return int(value.value) & ((1 << width) - 1) if width else int(value.value)
+
+    def _entries(self, table: ir.Table) -> tuple[EntryInfo, ...]:
+        """Entries as written. Of those without a priority the first wins, unless the table says otherwise."""
+        largest = table.properties.get("largest_priority_wins")
+        descending = not (isinstance(largest, ir.Const) and largest.value is False)
+        out = []
+        for position, entry in enumerate(table.entries):
+            keys = []
+            for key, match in zip(table.keys, entry.keys, strict=True):
+                width = scalar_bits(key.expr.type)
+                keys.append(self._entry_key(key, match, width))
+            action, data = self._use(table, entry.use)
+            if entry.priority is not None:
+                priority = entry.priority if descending else -entry.priority
+            else:
+                priority = len(table.entries) - position
+            out.append(EntryInfo(tuple(keys), action, data, priority, entry.is_const))
+        return tuple(out)
+
+    def _entry_key(self, key: ir.Key, match: ir.Match, width: int) -> tuple[int, int, int]:
+        """(value, mask or high end, prefix length)."""
+        ones = (1 << width) - 1
+        if match.kind == "any":
+            return (0, ones if key.match_kind == "range" else 0, 0)
+        assert match.value is not None
+        value = self._plain(match.value)
+        if match.kind == "range":
+            assert match.second is not None
+            return value, self._plain(match.second), width
+        if match.kind == "mask":
+            assert match.second is not None
+            mask = self._plain(match.second) & ones
+            return value & mask, mask, mask.bit_count()
+        return value, value if key.match_kind == "range" else ones, width

@@ -1,0 +1,83 @@
+// What one packet's run through the pipeline needs besides its headers, and the externs that only set flags.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "hash.h"
+#include "packet.h"
+#include "state.h"
+#include "table.h"
+
+namespace p4 {
+
+constexpr int no_field_list = -1;
+
+struct Digest {
+  int kind;
+  std::vector<uint8_t> data;
+};
+
+struct Context {
+  // Of the packet in hand.
+  uint64_t now_us = 0;
+  uint64_t packet_bytes = 0;
+  const uint8_t* payload = nullptr;
+  size_t payload_bytes = 0;
+  bool exited = false;
+  bool checksum_error = false;
+  bool clone_requested = false, resubmit_requested = false, recirculate_requested = false;
+  uint32_t clone_session = 0;
+  int clone_list = no_field_list, resubmit_list = no_field_list, recirculate_list = no_field_list;
+  uint32_t truncate_bytes = ~0u;
+  // Of the switch.
+  std::mt19937_64 random;
+  std::vector<Digest> digests;
+  uint64_t failed_assertions = 0;
+
+  void begin() {
+    exited = checksum_error = clone_requested = resubmit_requested = recirculate_requested = false;
+    truncate_bytes = ~0u;
+  }
+  void clone(uint64_t session, int list) {
+    clone_requested = true;
+    clone_session = uint32_t(session);
+    clone_list = list;
+  }
+  void resubmit(int list) {
+    resubmit_requested = true;
+    resubmit_list = list;
+  }
+  void recirculate(int list) {
+    recirculate_requested = true;
+    recirculate_list = list;
+  }
+  void truncate(uint64_t bytes) { truncate_bytes = uint32_t(bytes); }
+  void check(bool holds) { failed_assertions += !holds; }
+  void digest(int kind, const BitWriter& data) {
+    digests.push_back({kind, std::vector<uint8_t>(data.data(), data.data() + data.bytes())});
+  }
+
+  template <class T>
+  T random_between(T low, T high) {
+    const uint64_t lo = low.u64(), hi = high.u64();
+    const uint64_t span = hi - lo + 1;
+    return T(typename T::R(hi < lo ? lo : span == 0 ? random() : lo + random() % span));
+  }
+  // base + hash % max, as BMv2 computes it; without a maximum, base.
+  template <class T>
+  T hash(Algorithm algorithm, uint64_t base, const BitWriter& data, uint64_t max) {
+    const uint64_t value = hash_bytes(algorithm, data.data(), data.bytes(), random);
+    return T(typename T::R(max ? base + value % max : base));
+  }
+  template <class T>
+  T checksum(Algorithm algorithm, const BitWriter& data) {
+    return T(typename T::R(hash_bytes(algorithm, data.data(), data.bytes(), random)));
+  }
+  template <class T>
+  void verify_checksum(bool condition, Algorithm algorithm, const BitWriter& data, T given) {
+    if (condition && checksum<T>(algorithm, data) != given) checksum_error = true;
+  }
+};
+
+}  // namespace p4

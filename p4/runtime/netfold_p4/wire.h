@@ -1,0 +1,147 @@
+// Bits on the wire: most significant first, at any bit offset.
+#pragma once
+
+#include <cstring>
+
+#include "bits.h"
+
+namespace p4 {
+
+// `width` bits at bit offset `at`.
+template <class T>
+inline T load_at(const uint8_t* p, size_t at) {
+  using R = typename T::R;
+  constexpr int W = T::width;
+  p += at / 8;
+  int skip = int(at % 8);
+  R r(0);
+  for (int left = W; left > 0;) {
+    const int take = left < 8 - skip ? left : 8 - skip;
+    const unsigned chunk = (unsigned(*p) >> (8 - skip - take)) & ((1u << take) - 1);
+    if constexpr (W <= 8) r = static_cast<R>((unsigned(r) << take) | chunk);
+    else r = static_cast<R>(static_cast<R>(r << take) | R(chunk));
+    left -= take;
+    skip = 0;
+    ++p;
+  }
+  return T(r);
+}
+
+template <class T>
+inline void store_at(uint8_t* p, size_t at, T value) {
+  constexpr int W = T::width;
+  p += at / 8;
+  int skip = int(at % 8);
+  for (int left = W; left > 0;) {
+    const int take = left < 8 - skip ? left : 8 - skip;
+    const unsigned mask = ((1u << take) - 1) << (8 - skip - take);
+    const unsigned chunk = unsigned(static_cast<uint64_t>(value.v >> (left - take))) << (8 - skip - take);
+    *p = static_cast<uint8_t>((*p & ~mask) | (chunk & mask));
+    left -= take;
+    skip = 0;
+    ++p;
+  }
+}
+
+// The same with the offset known when compiling: whole words in one swap.
+template <class T, size_t At>
+inline T load(const uint8_t* p) {
+  constexpr int W = T::width;
+  if constexpr (At % 8 == 0 && (W == 8 || W == 16 || W == 32 || W == 64)) {
+    typename T::R r;
+    std::memcpy(&r, p + At / 8, sizeof r);
+    if constexpr (W == 16) r = __builtin_bswap16(r);
+    if constexpr (W == 32) r = __builtin_bswap32(r);
+    if constexpr (W == 64) r = __builtin_bswap64(r);
+    return T(r);
+  } else if constexpr (W > 0 && At % 8 + W <= 64) {
+    constexpr int bytes = (At % 8 + W + 7) / 8;
+    uint64_t r = 0;
+    for (int i = 0; i < bytes; ++i) r = r << 8 | p[At / 8 + i];
+    return T(static_cast<typename T::R>(r >> (bytes * 8 - int(At % 8) - W)));
+  } else {
+    return load_at<T>(p, At);
+  }
+}
+
+template <class T, size_t At>
+inline void store(uint8_t* p, T value) {
+  constexpr int W = T::width;
+  if constexpr (At % 8 == 0 && (W == 8 || W == 16 || W == 32 || W == 64)) {
+    typename T::R r = value.v;
+    if constexpr (W == 16) r = __builtin_bswap16(r);
+    if constexpr (W == 32) r = __builtin_bswap32(r);
+    if constexpr (W == 64) r = __builtin_bswap64(r);
+    std::memcpy(p + At / 8, &r, sizeof r);
+  } else if constexpr (At % 8 == 0 && W % 8 == 0 && W < 64) {
+    for (int i = 0; i < W / 8; ++i) p[At / 8 + i] = static_cast<uint8_t>(value.v >> (W - 8 - 8 * i));
+  } else {
+    store_at<T>(p, At, value);
+  }
+}
+
+// varbit<W>: up to W bits, left-aligned in its bytes.
+template <int W>
+struct varbit {
+  uint8_t data[(W + 7) / 8 + 1]{};
+  uint32_t bits = 0;
+
+  bool operator==(const varbit& o) const {
+    return bits == o.bits && std::memcmp(data, o.data, (bits + 7) / 8) == 0;
+  }
+  bool operator!=(const varbit& o) const { return !(*this == o); }
+  void read(const uint8_t* p, size_t at, uint32_t count) {
+    bits = count;
+    std::memset(data, 0, sizeof data);
+    for (uint32_t i = 0; i < count; i += 8) {
+      const uint32_t take = count - i < 8 ? count - i : 8;
+      for (uint32_t j = 0; j < take; ++j) {
+        const size_t from = at + i + j;
+        data[i / 8] |= uint8_t(((p[from / 8] >> (7 - from % 8)) & 1) << (7 - j));
+      }
+    }
+  }
+  void write(uint8_t* p, size_t at) const {
+    for (uint32_t i = 0; i < bits; ++i) {
+      const size_t to = at + i;
+      const unsigned one = (data[i / 8] >> (7 - i % 8)) & 1;
+      p[to / 8] = uint8_t((p[to / 8] & ~(0x80u >> (to % 8))) | (one << (7 - to % 8)));
+    }
+  }
+};
+
+// Values written one after another: the input of a hash, a checksum or a digest.
+class BitWriter {
+ public:
+  static constexpr size_t capacity = 65536;
+
+  template <int W, bool S>
+  void put(number<W, S> value) {
+    if (room(W)) store_at(data_, bits_, value);
+    bits_ += W;
+  }
+  void put(bool value) { put(bit<1>(value)); }
+  template <int W>
+  void put(const varbit<W>& value) {
+    if (room(value.bits)) value.write(data_, bits_);
+    bits_ += value.bits;
+  }
+  void put(const uint8_t* bytes, size_t count) {
+    for (size_t i = 0; i < count; ++i) put(bit<8>(bytes[i]));
+  }
+  const uint8_t* data() const { return data_; }
+  size_t bytes() const { return (bits_ + 7) / 8 < capacity ? (bits_ + 7) / 8 : capacity; }
+
+ private:
+  // The bytes are cleared as they are reached, not all of them each time.
+  bool room(size_t count) {
+    const size_t last = (bits_ + count + 7) / 8;
+    if (last > capacity) return false;
+    for (; cleared_ < last; ++cleared_) data_[cleared_] = 0;
+    return true;
+  }
+  uint8_t data_[capacity];
+  size_t bits_ = 0, cleared_ = 0;
+};
+
+}  // namespace p4
