@@ -16,12 +16,13 @@ import re
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
+from sim import wire
 from workloads.errors import InputError
 
 MAX_WORKERS = 65_535  # a worker's number is 16 bits on the wire
 AGGREGATOR_HEADER_BYTES = 8  # control word (owner, count) of each aggregator; the rest holds int32 values
-# Ethernet + IPv4 + UDP + netfold's own header, rounded up; only bounds the MTU check
-PACKET_HEADER_BYTES = 48
+# what an MTU counts besides the payload
+PACKET_HEADER_BYTES = wire.IPV4_BYTES + wire.UDP_BYTES + wire.NETFOLD_BYTES
 _LEAF_SPINE = re.compile(r"leaf-spine:([0-9]{1,5})[x×]([0-9]{1,5})")
 
 
