@@ -7,6 +7,7 @@ callee cannot reach the argument otherwise; where that is not certain, a tempora
 from __future__ import annotations
 
 from p4.codegen.code import unsupported
+from p4.codegen.expressions import has_effects
 from p4.codegen.externs import ExternWriter
 from p4.codegen.layout import base_of
 from p4.lang import ir
@@ -73,11 +74,20 @@ class CallWriter(ExternWriter):
         before: list[str] = []
         after: list[str] = []
         arguments: list[str] = []
+        in_order = any(a.value is not None and has_effects(a.value) for a in e.args)
         paths = [self._path(a.value) if a.value is not None else "" for a in e.args]
         for at, argument in enumerate(e.args):
             others = [p for i, p in enumerate(paths) if i != at]
             arguments.append(
-                self._argument(argument, paths[at], others, copy_all=copy_all, before=before, after=after)
+                self._argument(
+                    argument,
+                    paths[at],
+                    others,
+                    copy_all=copy_all,
+                    in_order=in_order,
+                    before=before,
+                    after=after,
+                )
             )
         return before, f"{name}({', '.join([*first, *arguments])})", after
 
@@ -93,6 +103,7 @@ class CallWriter(ExternWriter):
         others: list[str],
         *,
         copy_all: bool,
+        in_order: bool,
         before: list[str],
         after: list[str],
     ) -> str:
@@ -106,6 +117,10 @@ class CallWriter(ExternWriter):
             return self.expr(value)
         if param.direction not in ("out", "inout"):
             text = self.expr(value)
+            if in_order:
+                name = self.temporary()
+                before.append(f"{cpp} {name} = {text};")
+                return name
             structured = isinstance(base_of(param.type), (ty.Record, ty.Stack, ty.Tuple))
             overlaps = any(_overlap(path, o) for o in others if o)
             return f"{cpp}({text})" if structured and (overlaps or copy_all) else text

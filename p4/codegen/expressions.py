@@ -11,6 +11,26 @@ _SAME = ("+", "-", "*", "/", "%", "&", "|", "^", "<", ">", "<=", ">=", "==", "!=
 _NAMED = {"|+|": "sat_add", "|-|": "sat_sub", "<<": "shl", ">>": "shr", "++": "concat"}
 
 
+def has_effects(e: ir.Expr) -> bool:
+    """Whether evaluating it may change something: a call that is not of a pure built-in."""
+    match e:
+        case ir.Call():
+            return not isinstance(e.target, ir.Builtin)
+        case ir.Field() | ir.Slice() | ir.StackPart():
+            return has_effects(e.base)
+        case ir.Item():
+            return has_effects(e.base) or has_effects(e.index)
+        case ir.Unary() | ir.Cast():
+            return has_effects(e.operand)
+        case ir.Binary():
+            return has_effects(e.left) or has_effects(e.right)
+        case ir.Ternary():
+            return has_effects(e.condition) or has_effects(e.yes) or has_effects(e.no)
+        case ir.Aggregate():
+            return any(map(has_effects, e.items))
+    return False
+
+
 class ExpressionWriter:
     """Expressions of one block instance. ``ctor``: what its constructor's parameters are."""
 
@@ -177,10 +197,19 @@ class ExpressionWriter:
 
     def _binary(self, e: ir.Binary) -> str:
         left, right = self.expr(e.left), self.expr(e.right)
-        if e.op in _NAMED:
-            return f"{_NAMED[e.op]}({left}, {right})"
-        assert e.op in _SAME
-        return f"({left} {e.op} {right})"
+        if e.op not in ("&&", "||") and has_effects(e.right):
+            # P4 evaluates from left to right, C++ as it likes.
+            first, second = self.temporary(), self.temporary()
+            operands = f"auto {first} = {left}; auto {second} = {right};"
+            return f"({{ {operands} {self._operator(e.op, first, second)}; }})"
+        return self._operator(e.op, left, right)
+
+    @staticmethod
+    def _operator(op: str, left: str, right: str) -> str:
+        if op in _NAMED:
+            return f"{_NAMED[op]}({left}, {right})"
+        assert op in _SAME
+        return f"({left} {op} {right})"
 
     def _cast(self, e: ir.Cast) -> str:
         source, to = base_of(e.operand.type), base_of(e.type)

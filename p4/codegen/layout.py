@@ -110,13 +110,13 @@ class Layout:
                 self._union_functions(members)
             elif ty.bit_width(type_) is not None and not self._has_stack(type_):
                 self._wire_functions(type_)
-            same = " && ".join(f"{m} == o.{m}" for m in members) or "true"
+            same = " && ".join(f"{m} == other_.{m}" for m in members) or "true"
             if type_.kind == "header":
-                same = f"valid_ == o.valid_ && (!valid_ || ({same}))"
+                same = f"valid_ == other_.valid_ && (!valid_ || ({same}))"
             code.line(
-                f"bool operator==(const {name}&{' o' if 'o.' in same else ''}) const {{ return {same}; }}"
+                f"bool operator==(const {name}&{' other_' if 'other_.' in same else ''}) const {{ return {same}; }}"
             )
-            code.line(f"bool operator!=(const {name}& o) const {{ return !(*this == o); }}")
+            code.line(f"bool operator!=(const {name}& other_) const {{ return !(*this == other_); }}")
 
     def _has_stack(self, type_: ty.Record) -> bool:
         return any(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from p4.codegen.calls import CallWriter
 from p4.codegen.code import Code, unsupported
+from p4.codegen.expressions import has_effects
 from p4.codegen.layout import base_of
 from p4.lang import ir
 from p4.lang import types as ty
@@ -37,7 +38,7 @@ class StatementWriter(CallWriter):
                 if s.init is not None:
                     self._leave_if_exited(s.init)
             case ir.Assign():
-                code.line(self.assignment(s.target, self.expr(s.value)))
+                self._assign(s)
                 self._leave_if_exited(s.value)
             case ir.CallStatement():
                 lines = self.call_lines(s.call)
@@ -64,6 +65,16 @@ class StatementWriter(CallWriter):
                 code.line("continue;")
             case _:
                 raise unsupported(s.span, type(s).__name__)
+
+    def _assign(self, s: ir.Assign) -> None:
+        if not has_effects(s.value) or isinstance(s.target, (ir.Var, ir.Slice)) or self.union_of(s.target):
+            self.code.line(self.assignment(s.target, self.expr(s.value)))
+            return
+        # P4 finds the place before it evaluates the value; C++ the other way round.
+        place = self.temporary()
+        with self.code.block(""):
+            self.code.line(f"auto& {place} = {self.expr(s.target)};")
+            self.code.line(f"{place} = {self.expr(s.value)};")
 
     def _if(self, s: ir.If) -> None:
         condition = self.expr(s.condition)

@@ -83,7 +83,11 @@ class TableWriter(StatementWriter):
             if param.direction:
                 value = next(bound)
                 argument = ir.Argument(param, value)
-                arguments.append(self._argument(argument, "", [], copy_all=True, before=before, after=after))
+                arguments.append(
+                    self._argument(
+                        argument, "", [], copy_all=True, in_order=False, before=before, after=after
+                    )
+                )
                 continue
             arguments.append(self._data_param(param.type, at))
             at += (scalar_bits(param.type) + 7) // 8

@@ -17,12 +17,12 @@ FRAME = """
 struct meta_t { %(meta)s }
 struct headers_t { %(headers)s }
 parser parse(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) { %(parser)s }
-control verify(inout headers_t h, inout meta_t m) { apply { %(verify)s } }
+control check(inout headers_t h, inout meta_t m) { apply { %(verify)s } }
 control ingress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { %(locals)s apply { %(ingress)s } }
 control egress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { %(egress_locals)s apply { %(egress)s } }
 control compute(inout headers_t h, inout meta_t m) { apply { %(compute)s } }
 control deparse(packet_out p, in headers_t h) { apply { %(deparser)s } }
-V1Switch(parse(), verify(), ingress(), egress(), compute(), deparse()) main;
+V1Switch(parse(), check(), ingress(), egress(), compute(), deparse()) main;
 """
 DEFAULTS = {
     "types": "", "meta": "", "headers": "", "parser": "state start { transition accept; }", "verify": "", "locals": "",

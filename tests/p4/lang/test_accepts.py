@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - programs and packets stay on one line
 """What the front end accepts: one small program for each feature of the language."""
 
 from pathlib import Path
@@ -153,7 +154,9 @@ def test_constructor_parameters_and_direct_application() -> None:
 
 
 def test_types_and_folding_are_in_the_typed_program() -> None:
-    program = check_text("const bit<8> A = 250 + 10 - 5; enum bit<4> E { X = 3 } const int B = 7 / 2 * 0 + 9 % 4;")
+    program = check_text(
+        "const bit<8> A = 250 + 10 - 5; enum bit<4> E { X = 3 } const int B = 7 / 2 * 0 + 9 % 4;"
+    )
     assert program.constants["A"].value == 255
     assert program.constants["A"].type == ty.Bits(8)
     assert program.constants["B"].value == 1

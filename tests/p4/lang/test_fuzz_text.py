@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - programs and packets stay on one line
 """Any text gives a program or diagnostics: never another exception."""
 
 import random

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - programs and packets stay on one line
 """Includes, macros and conditionals, and that every token keeps the place where it was written."""
 
 from pathlib import Path
@@ -40,7 +41,7 @@ def test_a_call_may_span_lines() -> None:
 
 
 def test_pasting_and_quoting() -> None:
-    assert clean('#define V(n) v ## n\n#define S(x) #x\nV(3) S(a b) ;') == 'v3 "a b" ;'
+    assert clean("#define V(n) v ## n\n#define S(x) #x\nV(3) S(a b) ;") == 'v3 "a b" ;'
 
 
 def test_continued_lines_and_comments_in_a_macro() -> None:

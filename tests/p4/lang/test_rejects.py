@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - programs and packets stay on one line
 """What the front end rejects, where it points, and that several mistakes are reported in one go."""
 
 import pytest
