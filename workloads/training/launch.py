@@ -1,0 +1,141 @@
+"""The local cluster: one process per worker on this machine, gloo over loopback; no worker outlives it.
+
+Processes come from a fork server that has torch loaded, so a start costs little. A worker ends itself when
+its launcher dies; when one worker fails, the launcher ends the others and raises one line that names it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from workloads.errors import InputError
+from workloads.training.worker import Job, Trained, train_worker
+
+_GRACE_S = 1.0
+
+
+class WorkerError(InputError):
+    """A worker failed; the line says which, and why."""
+
+
+@dataclass
+class _Failure:
+    """Why a worker failed; at: time.monotonic() of it, which processes of one machine share."""
+
+    rank: int
+    reason: str
+    at: float
+
+
+def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -> Trained:
+    """Run one process per job until all have trained; on_epoch gets each epoch's row.
+
+    Raises WorkerError when a worker fails or dies; all others are ended first, as they are on Ctrl-C.
+    """
+    context = multiprocessing.get_context("forkserver")
+    # torch's optimisers import torch._dynamo when first made, which takes as long as torch itself.
+    context.set_forkserver_preload(["workloads.training.worker", "torch._dynamo"])
+    with tempfile.TemporaryDirectory(prefix="netfold-train-") as folder:
+        rendezvous = (Path(folder) / "rendezvous").as_uri()
+        processes, connections = [], []
+        try:
+            for job in jobs:
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_run, args=(job, rendezvous, theirs), daemon=True)
+                process.start()
+                theirs.close()
+                processes.append(process)
+                connections.append(ours)
+            return _follow(processes, connections, on_epoch)
+        finally:
+            for process in processes:
+                process.kill()
+            for process in processes:
+                process.join()
+            for connection in connections:
+                connection.close()
+
+
+def _follow(
+    processes: list[Any], connections: list[Connection], on_epoch: Callable[[dict[str, Any]], None]
+) -> Trained:
+    """Read what the workers say until every one of them has ended."""
+    open_ends = dict(zip(connections, range(len(connections)), strict=True))
+    failures: list[_Failure] = []
+    result: Trained | None = None
+    deadline = float("inf")
+    while open_ends:
+        ready = wait(list(open_ends), timeout=0.2)
+        for end in ready:
+            assert isinstance(end, Connection)
+            rank = open_ends[end]
+            try:
+                kind, content = end.recv()
+            except (EOFError, OSError):
+                del open_ends[end]
+                processes[rank].join(timeout=_GRACE_S)
+                code = processes[rank].exitcode
+                if code != 0 and all(failure.rank != rank for failure in failures):
+                    # It died without a word, so it is the cause of what its peers complain about.
+                    failures.insert(0, _Failure(rank, _ending(code), 0.0))
+                continue
+            if kind == "epoch":
+                on_epoch(content)
+            elif kind == "result":
+                result = content
+            else:
+                failures.append(_Failure(rank, *content))
+        if failures:
+            deadline = min(deadline, time.monotonic() + _GRACE_S)
+            if time.monotonic() > deadline:
+                break
+    if failures:
+        first = min(failures, key=lambda failure: failure.at)
+        raise WorkerError(f"worker {first.rank} of {len(processes)} {first.reason}; all workers were ended")
+    assert result is not None
+    return result
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        hint = ", most likely for want of memory: more workers or a smaller --hidden" if code == -9 else ""
+        return f"was killed by {signal.Signals(-code).name}{hint}"
+    return f"ended with status {code}"
+
+
+def _run(job: Job, rendezvous: str, connection: Connection) -> None:
+    """The process of one worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides
+    threading.Thread(target=_end_with_launcher, daemon=True).start()
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    try:
+        result = train_worker(job, rendezvous, lambda row: connection.send(("epoch", row)))
+        if result is not None:
+            connection.send(("result", result))
+    except BaseException as error:
+        at = time.monotonic()
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        told = str(error).partition("\n")[0][:200]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        connection.send(("failed", (f"failed: {type(error).__name__}: {told} ({place})", at)))
+    connection.close()
+    # Threads of gloo may still wait for a peer that is gone: leave without asking them.
+    os._exit(0)
+
+
+def _end_with_launcher() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,82 @@
+"""What one training run is asked for, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workloads.errors import InputError
+
+SYSTEM_NAMES = ("dgl", "pipegcn", "bns-gcn", "sylvie")
+MODEL_NAMES = ("gcn", "sage", "gat", "gcnii", "dagnn", "sgc", "jknet")
+BITS = ("adaptive", "32", "8", "4", "2", "1")
+MASKS = ("degree", "uniform", "shuffled")
+MODES = ("adaptive", "sync", "async")
+CLOCKS = ("counted", "measured")
+PRECISIONS = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """One run. Raises InputError for values outside their range.
+
+    share: of the halo that takes part in an epoch (bns-gcn). bits, mask, mode: SYLVIE's time, data and
+    execution dimensions; "32" sends exact values. smoothing, gap: its lambda, and its delta in epochs. clock:
+    the epoch time that SYLVIE's controller divides by: "counted" is the busiest worker's bytes over
+    link_gbps, the same in every run; "measured" is this machine's wall time. eval_every: epochs between
+    evaluations (the last is always evaluated). timeout_s: how long a worker waits for another.
+    """
+
+    system: str = "dgl"
+    model: str = "gcn"
+    layers: int = 2
+    hidden: int = 64
+    dropout: float = 0.0
+    lr: float = 0.01
+    epochs: int = 50
+    seed: int = 1
+    share: float = 0.1
+    bits: str = "adaptive"
+    mask: str = "degree"
+    mode: str = "adaptive"
+    smoothing: float = 0.9
+    gap: int = 5
+    clock: str = "counted"
+    link_gbps: float = 1.0
+    eval_every: int = 1
+    precision: str = "float32"
+    threads: int = 1
+    timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("system", SYSTEM_NAMES),
+            ("model", MODEL_NAMES),
+            ("bits", BITS),
+            ("mask", MASKS),
+            ("mode", MODES),
+            ("clock", CLOCKS),
+            ("precision", PRECISIONS),
+        ):
+            given = getattr(self, name)
+            if given not in allowed:
+                raise InputError(f"{name}: {str(given)[:40]!r} given; allowed: {', '.join(allowed)}")
+        for name, least, most in (
+            ("layers", 1, 256),
+            ("hidden", 1, 65_536),
+            ("epochs", 1, 10_000_000),
+            ("seed", 0, 2**40 - 1),
+            ("gap", 1, 10_000),
+            ("eval_every", 1, 10_000_000),
+            ("threads", 1, 1024),
+            ("dropout", 0, 0.99),
+            ("lr", 1e-12, 1e3),
+            ("share", 1e-6, 1),
+            ("smoothing", 0, 0.9999),
+            ("link_gbps", 1e-6, 1e6),
+            ("timeout_s", 1, 86_400),
+        ):
+            given = getattr(self, name)
+            if not least <= given <= most:  # also false for NaN
+                raise InputError(f"{name}: {given} given; allowed: {least} to {most}")
+        if self.system == "bns-gcn" and self.model == "gat" and self.share < 1:
+            raise InputError("model: gat with bns-gcn; allowed at share 1 only: a softmax cannot be rescaled")

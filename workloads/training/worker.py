@@ -1,0 +1,229 @@
+"""One worker's training loop: epochs of forward, backward, all-reduce and step, with every byte counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from workloads.training.adjacency import Adjacency
+from workloads.training.exchange import FORWARD, EpochPlan, Exchange
+from workloads.training.extractor import LEVELS, node_bits
+from workloads.training.local_graph import LocalGraph
+from workloads.training.models import MODELS, Model
+from workloads.training.options import TrainOptions
+from workloads.training.score import loss_sum, ratio, score_parts
+from workloads.training.systems import System, make_system
+from workloads.training.view import View
+from workloads.training.wire import Wire
+
+KINDS = ("embeddings", "gradients", "scales", "weights", "control")
+
+
+class LossError(ValueError):
+    """The loss is no longer finite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What one worker is given. features, labels, split: rows of its inner vertices, as in `TrainingData`;
+    levels: uint8[ni+nh], the mask of its local vertices; level_counts: boundary vertices of the whole graph
+    at each level; train_total: training vertices of the whole graph.
+    """
+
+    options: TrainOptions
+    local: LocalGraph
+    features: npt.NDArray[np.float32]
+    labels: npt.NDArray[Any]
+    split: npt.NDArray[np.int8]
+    levels: npt.NDArray[np.uint8]
+    level_counts: tuple[int, ...]
+    num_classes: int
+    train_total: int
+
+
+@dataclass
+class Trained:
+    """What a run leaves: the tables' rows, and the weights (equal on all workers)."""
+
+    epochs: list[dict[str, Any]]
+    exchanges: list[dict[str, Any]]
+    times: list[dict[str, Any]]
+    weights: dict[str, npt.NDArray[Any]]
+
+
+def train_worker(job: Job, init_method: str, report: Callable[[dict[str, Any]], None]) -> Trained | None:
+    """Join the group and train. Worker 0 reports each epoch's row and returns the whole run's tables."""
+    torch.set_num_threads(job.options.threads)
+    local = job.local
+    dist.init_process_group(
+        "gloo",
+        init_method=init_method,
+        rank=local.rank,
+        world_size=local.workers,
+        timeout=timedelta(seconds=job.options.timeout_s),
+    )
+    training = _Training(job)
+    try:
+        for epoch in range(job.options.epochs):
+            row = training.epoch(epoch)
+            if local.rank == 0:
+                report(row)
+        return training.gathered()
+    finally:
+        training.exchange.close()
+        training.evaluation.close()
+        dist.destroy_process_group()
+
+
+class _Training:
+    def __init__(self, job: Job) -> None:
+        self.job, options, local = job, job.options, job.local
+        # Transfers run beside the all-reduce and beside evaluation, so each has a group of its own.
+        wires = [Wire(local.rank, local.workers, dist.new_group(backend="gloo")) for _ in range(3)]
+        self.exchange = Exchange(local, wires[0], options.seed)
+        self.evaluation = Exchange(local, wires[1], options.seed)
+        self.wire = wires[2]
+        dtype = torch.float64 if options.precision == "float64" else torch.float32
+        torch.manual_seed(options.seed)
+        width = job.features.shape[1]
+        make = MODELS[options.model]
+        self.model: Model = make(width, options.hidden, job.num_classes, options.layers, options.dropout)
+        self.model.to(dtype)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=options.lr)
+        self.adjacency = Adjacency(local, dtype)
+        self.vertices = torch.from_numpy(local.inner.astype(np.int32))
+        self.features = torch.tensor(job.features, dtype=dtype)
+        labels = torch.tensor(job.labels)
+        self.labels = labels.to(dtype) if labels.dim() == 2 else labels
+        self.members = [torch.from_numpy(np.flatnonzero(job.split == part)) for part in range(3)]
+        self.system: System = make_system(options, job.levels)
+        self.rows: list[dict[str, Any]] = []
+        self.times: list[dict[str, Any]] = []
+
+    def epoch(self, epoch: int) -> dict[str, Any]:
+        """Train one epoch; its row for the table of epochs, the same on every worker."""
+        options, start = self.job.options, time.perf_counter_ns()
+        plan = self.system.plan(epoch)
+        loss, sent = self._step(plan)
+        wall_ns = time.perf_counter_ns() - start
+        evaluated = (epoch + 1) % options.eval_every == 0 or epoch + 1 == options.epochs
+        scores = self._evaluate(epoch) if evaluated else torch.zeros(6, dtype=torch.float64)
+        total, busiest, slowest_ns, scores = self._coordinate(loss, sent, wall_ns, scores)
+        if not np.isfinite(total):
+            raise LossError(f"the loss is no longer finite in epoch {epoch}; lower --lr")
+        counted_s = busiest * 8e-9 / options.link_gbps
+        epoch_s = slowest_ns * 1e-9 if options.clock == "measured" else max(counted_s, 1e-9)
+        log = self.system.observe(total, epoch_s)
+        base = int(log["base_bits"])
+        levels = np.arange(LEVELS, dtype=np.uint8)
+        widths = node_bits(base, levels) if base <= 8 else np.full(LEVELS, base)
+        row: dict[str, Any] = {
+            "epoch": epoch,
+            "loss": total,
+            "smoothed_loss": log.get("smoothed_loss", np.nan),
+            "ldr": log.get("ldr", np.nan),
+            "base_bits": base,
+            "mode": "asynchronous" if plan.stale else "synchronous",
+            "forced_sync": bool(log.get("forced_sync", False)),
+        }
+        for bits in (1, 2, 4, 8, 32):
+            at = np.flatnonzero(widths == bits)
+            row[f"vertices_{bits}_bit"] = sum(self.job.level_counts[level] for level in at)
+        for part, name in enumerate(("train", "validation", "test")):
+            row[f"{name}_score"] = ratio(scores[2 * part : 2 * part + 2]) if evaluated else np.nan
+        for kind, count in zip(KINDS, self.kind_bytes, strict=True):
+            row[f"{kind}_bytes"] = count
+        row["counted_comm_s"] = counted_s
+        self.rows.append(row)
+        self.times.append({"epoch": epoch, "worker": self.job.local.rank, "epoch_ns": wall_ns})
+        return row | {"epoch_s": slowest_ns * 1e-9}
+
+    def _step(self, plan: EpochPlan) -> tuple[Tensor, list[int]]:
+        """Forward, backward, all-reduce, step. (This worker's part of the mean loss, its bytes by kind.)"""
+        self.exchange.begin(plan)
+        before = len(self.exchange.traffic)
+        self.model.train()
+        scores = self.model(self._view(self.exchange, plan.epoch), self.features)
+        members = self.members[0]
+        loss = loss_sum(scores[members], self.labels[members]) / self.job.train_total
+        self.optimiser.zero_grad(set_to_none=False)
+        loss.backward()
+        weights = self._reduce_gradients()
+        self.optimiser.step()
+        traffic = self.exchange.traffic[before:]
+        embeddings = sum(t.main_bytes for t in traffic if t.direction == FORWARD)
+        gradients = sum(t.main_bytes for t in traffic if t.direction != FORWARD)
+        scales = sum(t.scale_bytes for t in traffic)
+        return loss.detach(), [embeddings, gradients, scales, weights]
+
+    def _reduce_gradients(self) -> int:
+        parameters = list(self.model.parameters())
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        flat = torch.cat([grad.reshape(-1) for grad in grads])
+        sent = self.wire.all_reduce(flat)
+        for parameter, grad in zip(parameters, flat.split([g.numel() for g in grads]), strict=True):
+            parameter.grad = grad.view_as(parameter).clone()
+        return sent
+
+    @torch.no_grad()
+    def _evaluate(self, epoch: int) -> Tensor:
+        """float64[6]: (a, b) of each part of the split, by an exact forward pass whose bytes do not count."""
+        self.model.eval()
+        self.evaluation.begin(EpochPlan(epoch))
+        scores = self.model(self._view(self.evaluation, epoch), self.features)
+        self.evaluation.traffic.clear()
+        parts = [score_parts(scores[members], self.labels[members]) for members in self.members]
+        return torch.tensor(parts, dtype=torch.float64).reshape(-1)
+
+    def _coordinate(
+        self, loss: Tensor, sent: list[int], wall_ns: int, scores: Tensor
+    ) -> tuple[float, int, float, Tensor]:
+        """The Coordinator: add up what the workers report. (Mean loss, the busiest worker's bytes, the
+        slowest worker's time, score parts); leaves the job's bytes by kind in `kind_bytes`.
+
+        The local losses are parts of the mean over all training vertices, so that workers with few of them do
+        not weigh more: the paper's mean over partitions, weighted by their training vertices.
+        """
+        rank, workers = self.job.local.rank, self.job.local.workers
+        mine = torch.zeros(11 + 2 * workers, dtype=torch.float64)
+        mine[0], mine[1:7] = loss, scores
+        mine[7:11] = torch.tensor(sent, dtype=torch.float64)
+        mine[11 + rank], mine[11 + workers + rank] = sum(sent), wall_ns
+        self.wire.all_reduce(mine)
+        # In each of the ring's 2 (P-1) steps, the workers together send every value once.
+        control = 2 * (workers - 1) * mine.numel() * mine.element_size()
+        self.kind_bytes = [*(int(count) for count in mine[7:11]), control]
+        busiest, slowest = mine[11 : 11 + workers].max(), mine[11 + workers :].max()
+        return float(mine[0]), int(busiest), float(slowest), mine[1:7]
+
+    def _view(self, exchange: Exchange, epoch: int) -> View:
+        return View(self.adjacency, exchange, self.vertices, seed=self.job.options.seed, epoch=epoch)
+
+    def gathered(self) -> Trained | None:
+        """All workers' tables, on worker 0."""
+        self.exchange.close()
+        rank, workers = self.job.local.rank, self.job.local.workers
+        mine = ([asdict(t) | {"worker": rank} for t in self.exchange.traffic], self.times)
+        every: list[Any] = [None] * workers
+        dist.gather_object(mine, every if rank == 0 else None)
+        if rank != 0:
+            return None
+        times = [row for _, rows in every for row in rows]
+        exchanges = []
+        for traffic, _ in every:
+            for row in traffic:
+                wall = {"epoch": row["epoch"], "worker": row["worker"], "layer": row["layer"]}
+                wall |= {name: row.pop(name) for name in ("transfer_ns", "wait_ns")}
+                times.append(wall | {"direction": row["direction"]})
+                exchanges.append(row)
+        weights = {name: value.numpy() for name, value in self.model.state_dict().items()}
+        return Trained(self.rows, exchanges, times, weights)
