@@ -40,6 +40,7 @@ class ExpressionWriter:
         self.names: dict[ir.Variable, str] = {}
         self.used: set[str] = set()
         self.temporaries = 0
+        self.places: dict[ir.Expr, str] = {}  # expressions evaluated already, and where their value is
 
     # ---- names
 
@@ -63,6 +64,8 @@ class ExpressionWriter:
     # ---- values
 
     def expr(self, e: ir.Expr) -> str:
+        if e in self.places:
+            return self.places[e]
         match e:
             case ir.Const():
                 return self.constant(e)

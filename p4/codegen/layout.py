@@ -113,9 +113,8 @@ class Layout:
             same = " && ".join(f"{m} == other_.{m}" for m in members) or "true"
             if type_.kind == "header":
                 same = f"valid_ == other_.valid_ && (!valid_ || ({same}))"
-            code.line(
-                f"bool operator==(const {name}&{' other_' if 'other_.' in same else ''}) const {{ return {same}; }}"
-            )
+            named = " other_" if "other_." in same else ""
+            code.line(f"bool operator==(const {name}&{named}) const {{ return {same}; }}")
             code.line(f"bool operator!=(const {name}& other_) const {{ return !(*this == other_); }}")
 
     def _has_stack(self, type_: ty.Record) -> bool:

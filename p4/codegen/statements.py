@@ -67,14 +67,17 @@ class StatementWriter(CallWriter):
                 raise unsupported(s.span, type(s).__name__)
 
     def _assign(self, s: ir.Assign) -> None:
-        if not has_effects(s.value) or isinstance(s.target, (ir.Var, ir.Slice)) or self.union_of(s.target):
+        effects = has_effects(s.value) or has_effects(s.target)
+        if not effects or isinstance(s.target, (ir.Var, ir.Slice)) or self.union_of(s.target):
             self.code.line(self.assignment(s.target, self.expr(s.value)))
             return
         # P4 finds the place before it evaluates the value; C++ the other way round.
         place = self.temporary()
         with self.code.block(""):
             self.code.line(f"auto& {place} = {self.expr(s.target)};")
+            self.places[s.target] = place  # `target += value` reads the same place, found once
             self.code.line(f"{place} = {self.expr(s.value)};")
+            del self.places[s.target]
 
     def _if(self, s: ir.If) -> None:
         condition = self.expr(s.condition)

@@ -8,6 +8,7 @@ from p4.codegen.schema import ActionInfo, EntryInfo, FieldInfo, TableInfo
 from p4.codegen.statements import StatementWriter
 from p4.lang import ast, ir
 from p4.lang import types as ty
+from p4.lang.tokens import parse_number
 
 DEFAULT_SIZE = 1024
 
@@ -168,9 +169,18 @@ class TableWriter(StatementWriter):
             if entry.priority is not None:
                 priority = entry.priority if descending else -entry.priority
             else:
-                priority = len(table.entries) - position
+                priority = self._written_priority(entry, position)
             out.append(EntryInfo(tuple(keys), action, data, priority, entry.is_const))
         return tuple(out)
+
+    @staticmethod
+    def _written_priority(entry: ir.Entry, position: int) -> int:
+        """By position, the first before the rest; or BMv2's @priority(n), the lowest n first."""
+        rank = position + 1
+        for note in entry.annotations:
+            if note.name == "priority" and len(note.body) == 3:
+                rank = parse_number(note.body[1].text)[0]
+        return -rank
 
     def _entry_key(self, key: ir.Key, match: ir.Match, width: int) -> tuple[int, int, int]:
         """(value, mask or high end, prefix length)."""

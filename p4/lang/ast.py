@@ -504,6 +504,7 @@ class Entry(Node):
     priority: Expr | None
     keyset: Expr
     action: Expr
+    annotations: tuple[Annotation, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

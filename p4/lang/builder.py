@@ -306,7 +306,7 @@ class TreeBuilder:
         const, word, _, *rows = body.children
         entries = []
         for row in rows:
-            _, row_const, priority, keyset, action, _ = row.children
+            _, row_const, priority, keyset, action, notes_tree = row.children
             entries.append(
                 ast.Entry(
                     self.span(keyset),
@@ -314,6 +314,7 @@ class TreeBuilder:
                     self.expr(priority.children[-1]) if priority is not None else None,
                     self.expr(keyset),
                     self.expr(action),
+                    self.annotations(notes_tree),
                 )
             )
         return ast.Property(self.span(word), notes, "entries", const is not None, tuple(entries))

@@ -111,6 +111,7 @@ class Entry:
     priority: int | None
     is_const: bool
     span: Span
+    annotations: tuple[ast.Annotation, ...] = ()
 
 
 @dataclass(eq=False)

@@ -64,12 +64,11 @@ def encode_key(table: TableInfo, match: Mapping[str, MatchValue]) -> tuple[bytes
 
 
 def _take(field: FieldInfo, left: dict[str, MatchValue]) -> MatchValue:
-    """The value for a field, by its name or the last part of it."""
-    short = field.name.rsplit(".", 1)[-1]
-    for name in (field.name, short):
-        if name in left:
-            return left.pop(name)
-    return None
+    """The value for a field: by its name or by the last parts of it (``ipv4.dst`` for ``hdr.ipv4.dst``)."""
+    name = field.name
+    while name not in left and "." in name:
+        name = name.partition(".")[2]
+    return left.pop(name, None)
 
 
 def _one_key(table: TableInfo, field: FieldInfo, value: MatchValue) -> tuple[int, int, int]:

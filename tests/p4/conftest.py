@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the frame stays on one line a block
 """Programs for the engine's tests: a frame around the lines under test, built once a session."""
 
 from collections.abc import Callable, Iterator

@@ -233,7 +233,9 @@ class TableChecker(MatchChecker):
                 continue
             for key, match in zip(keys, matches, strict=True):
                 self._check_match(key, match)
-            out.append(ir.Entry(matches, use, priority, node.is_const or prop.is_const, node.span))
+            out.append(
+                ir.Entry(matches, use, priority, node.is_const or prop.is_const, node.span, node.annotations)
+            )
         return tuple(out)
 
     def _check_match(self, key: ir.Key, match: ir.Match) -> None:

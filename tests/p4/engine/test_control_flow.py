@@ -67,6 +67,8 @@ PARTS = {
         20: { h.stack[0] = { 4 }; h.stack[1] = h.stack[0]; h.stack[0] = h.stack[2]; }
         21: { h.k.r = h.k.a; { bit<16> a = 0x0102; h.k.r = h.k.r + a[15:8]; } bit<8> a = 1; h.k.r = h.k.r + a; }
         22: { bit<8> q = h.k.a; q |= 0xF0; q -= 1; q <<= 1; h.k.r = q |+| 255; }
+        23: { bit<8> i = 0; h.stack[1].v = 5; h.stack[bump(i)].v += 3; h.k.r = i; h.k.a = h.stack[1].v; }
+        24: { bit<8> i = 0; h.stack[bump(i)].v = bump(i); h.k.r = h.stack[1].v; h.k.a = i; }
         default: { h.k.r = 255; }
         }
     """,
@@ -112,6 +114,8 @@ CASES: list[tuple[int, int, int, list[int]]] = [
     (20, 0, 0, [0, 0, 0, 4]),
     (21, 3, 0, [3, 0, 5]),
     (22, 1, 0, [1, 0, 255]),
+    (23, 0, 0, [8, 0, 1]),  # the place of a compound assignment is found once
+    (24, 0, 0, [2, 0, 2]),  # the place before the value
     (99, 0, 0, [0, 0, 255]),
 ]
 
