@@ -142,10 +142,7 @@ def native_config(scenario: Scenario, system: System) -> _native.Config:
         "pfc_xoff_bytes": switch.pfc_xoff_bytes,
         "pfc_xon_bytes": switch.pfc_xon_bytes,
         "first_come": system.switching == "fcfs",
-        # A vertex-wise first-come switch has no rack partial sums to send (a bypassed vertex would be torn
-        # between the racks), so its uploads always go on to the owners' leaves.
-        "multicast_home": cluster.leaves > 1
-        and (system.hierarchy == "multicast" or (system.switching == "fcfs" and not system.presum)),
+        "multicast_home": cluster.leaves > 1 and system.hierarchy == "multicast",
         "presum": system.presum,
         "dcqcn": congestion.control == "dcqcn",
         "ecn_kmin_bytes": congestion.ecn_kmin_bytes,

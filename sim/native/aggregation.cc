@@ -17,17 +17,17 @@ Aggregation::Start(std::uint32_t tag, Exchange& exchange)
     m_home.resize(slots);
     for (std::uint32_t slot = 0; slot < slots; ++slot)
     {
-        m_home[slot] = LeafOf(exchange.Owner(slot));
+        m_home[slot] = static_cast<std::uint16_t>(LeafOf(exchange.Owner(slot)));
     }
     m_pending.resize(m_config.workers);
     for (std::uint32_t worker = 0; worker < m_config.workers; ++worker)
     {
         m_pending[worker] = exchange.OwnSlots(worker).size() * exchange.Chunks();
     }
-    m_done.assign((cells + 63) / 64, 0);
-    m_raw.clear();
-    m_rawCount.clear();
-    m_rawSums.clear();
+    m_done.Reset(cells);
+    m_raw.Reset(0);
+    m_rawRacks.Reset(0);
+    m_rackContributions.clear();
 
     m_leaves.resize(m_config.leaves);
     for (auto& leaf : m_leaves)
@@ -83,23 +83,34 @@ Aggregation::StartReserved()
 void
 Aggregation::StartFirstCome()
 {
-    m_exchange->IndexEntries();
+    CountRackContributions();
+    m_rawRacks.Reset(m_config.presum || m_config.multicast_home ? 0 : m_config.leaves * Cells());
     for (auto& leaf : m_leaves)
     {
         leaf.state.assign(leaf.remaining.size(), SlotState::Free);
         leaf.freeSlots = m_config.aggregators ? m_config.aggregators : std::numeric_limits<std::uint64_t>::max();
     }
-    if (!m_config.presum)
+}
+
+void
+Aggregation::CountRackContributions()
+{
+    if (!m_rackContributions.empty())
     {
         return;
     }
+    m_exchange->IndexEntries();
     const std::uint32_t slots = m_exchange->Slots();
-    m_rackWorkers.assign(static_cast<std::size_t>(slots) * m_config.leaves, 0);
+    m_rackContributions.assign(static_cast<std::size_t>(slots) * m_config.leaves, 0);
+    m_racks.assign(slots, 0);
     for (std::uint32_t slot = 0; slot < slots; ++slot)
     {
         for (auto entry = m_exchange->EntryBegin(slot); entry < m_exchange->EntryEnd(slot); ++entry)
         {
-            ++m_rackWorkers[static_cast<std::size_t>(LeafOf(m_exchange->EntryWorker(entry))) * slots + slot];
+            std::uint32_t& count =
+                m_rackContributions[static_cast<std::size_t>(LeafOf(m_exchange->EntryWorker(entry))) * slots + slot];
+            m_racks[slot] = static_cast<std::uint16_t>(m_racks[slot] + (count == 0));
+            count += m_config.presum ? 1 : static_cast<std::uint32_t>(m_exchange->EntryNeighbours(entry).size());
         }
     }
 }
@@ -107,13 +118,10 @@ Aggregation::StartFirstCome()
 bool
 Aggregation::MarkDone(std::uint32_t slot, std::uint32_t chunk)
 {
-    const std::size_t index = Index(slot, chunk);
-    const std::uint64_t bit = 1ull << (index & 63);
-    if (m_done[index >> 6] & bit)
+    if (!m_done.Set(Index(slot, chunk)))
     {
         return false;
     }
-    m_done[index >> 6] |= bit;
     --m_pending[m_exchange->Owner(slot)];
     return true;
 }
@@ -121,36 +129,42 @@ Aggregation::MarkDone(std::uint32_t slot, std::uint32_t chunk)
 void
 Aggregation::PrepareRaw()
 {
-    if (!m_raw.empty())
+    if (!m_raw.Empty())
     {
         return;
     }
-    m_exchange->IndexEntries();
-    const std::size_t cells = static_cast<std::size_t>(m_exchange->Slots()) * m_exchange->Chunks();
-    m_raw.assign((static_cast<std::size_t>(m_exchange->Entries()) * m_exchange->Chunks() + 63) / 64, 0);
-    m_rawCount.assign(cells, 0);
-    m_rawSums.assign(m_config.value_mode ? cells * m_config.values_per_packet : 0, 0);
-}
-
-bool
-Aggregation::MarkRaw(std::uint32_t entry, std::uint32_t chunk)
-{
-    const std::size_t index = static_cast<std::size_t>(chunk) * m_exchange->Entries() + entry;
-    const std::uint64_t bit = 1ull << (index & 63);
-    if (m_raw[index >> 6] & bit)
+    CountRackContributions();
+    const std::size_t cells = Cells();
+    m_raw.Reset(static_cast<std::size_t>(m_exchange->Entries()) * m_exchange->Chunks());
+    m_covered.Reset(m_config.leaves * cells);
+    m_rawCount.assign(m_config.leaves * cells, 0);
+    m_racksMissing.resize(cells);
+    for (std::uint32_t chunk = 0; chunk < m_exchange->Chunks(); ++chunk)
     {
-        return false;
+        std::copy(m_racks.begin(),
+                  m_racks.end(),
+                  m_racksMissing.begin() + static_cast<std::ptrdiff_t>(Index(0, chunk)));
     }
-    m_raw[index >> 6] |= bit;
-    return true;
+    const std::size_t values = m_config.value_mode ? cells * m_config.values_per_packet : 0;
+    m_rawSums.assign(m_config.leaves * values, 0);
+    m_coveredSums.assign(values, 0);
 }
 
 bool
-Aggregation::AddRaw(std::uint32_t slot, std::uint32_t chunk, std::uint32_t contributions)
+Aggregation::AddRaw(std::uint32_t rack, std::uint32_t slot, std::uint32_t chunk)
 {
-    std::uint32_t& count = m_rawCount[Index(slot, chunk)];
-    count += contributions;
-    return count == Expected(slot);
+    const std::size_t index = Index(slot, chunk);
+    const bool rackDone = ++m_rawCount[rack * Cells() + index] == RackContributions(rack, slot);
+    return rackDone && !m_covered.Test(rack * Cells() + index) && --m_racksMissing[index] == 0;
+}
+
+bool
+Aggregation::Cover(std::uint32_t rack, std::uint32_t slot, std::uint32_t chunk)
+{
+    const std::size_t index = Index(slot, chunk);
+    const bool fresh = m_covered.Set(rack * Cells() + index);
+    const bool rawDone = m_rawCount[rack * Cells() + index] == RackContributions(rack, slot);
+    return fresh && !rawDone && --m_racksMissing[index] == 0;
 }
 
 } // namespace netfold

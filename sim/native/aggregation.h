@@ -25,9 +25,39 @@ enum class SlotState : std::uint8_t
 struct LeafAggregators
 {
     std::vector<std::uint32_t> remaining;
-    std::vector<SlotState> state;  // first come first served only
+    std::vector<SlotState> state;   // first come first served only
     std::vector<std::int32_t> sums; // value mode: [index * values_per_packet]
     std::uint64_t freeSlots{0};
+};
+
+class BitSet
+{
+  public:
+    void Reset(std::size_t bits)
+    {
+        m_words.assign((bits + 63) / 64, 0);
+    }
+
+    bool Empty() const
+    {
+        return m_words.empty();
+    }
+
+    bool Test(std::size_t bit) const
+    {
+        return (m_words[bit >> 6] >> (bit & 63)) & 1;
+    }
+
+    bool Set(std::size_t bit) // true when it was not set before
+    {
+        const std::uint64_t mask = 1ull << (bit & 63);
+        const bool fresh = !(m_words[bit >> 6] & mask);
+        m_words[bit >> 6] |= mask;
+        return fresh;
+    }
+
+  private:
+    std::vector<std::uint64_t> m_words;
 };
 
 class Aggregation
@@ -68,13 +98,33 @@ class Aggregation
         return m_leaves[leaf];
     }
 
-    // presum: contributing workers of a slot in a leaf's rack.
-    std::uint32_t RackWorkers(std::uint32_t leaf, std::uint32_t slot) const
+    // Contributions to a slot from a leaf's rack: its neighbours there or, with presum, its contributing workers. Known
+    // for first-come exchanges from the start, for others once PrepareRaw() has been called.
+    std::uint32_t RackContributions(std::uint32_t rack, std::uint32_t slot) const
     {
-        return m_rackWorkers[static_cast<std::size_t>(leaf) * m_exchange->Slots() + slot];
+        return m_rackContributions[static_cast<std::size_t>(rack) * m_exchange->Slots() + slot];
+    }
+
+    // Racks that contribute to a slot.
+    std::uint32_t Racks(std::uint32_t slot) const
+    {
+        return m_racks[slot];
+    }
+
+    // First come first served with rack partial sums: a rack whose leaf had no aggregator says so to the owner's leaf, and
+    // the result's header lists such racks.
+    bool SetRawRack(std::uint32_t rack, std::size_t index)
+    {
+        return m_rawRacks.Set(rack * Cells() + index);
+    }
+
+    bool IsRawRack(std::uint32_t rack, std::size_t index) const
+    {
+        return !m_rawRacks.Empty() && m_rawRacks.Test(rack * Cells() + index);
     }
 
     // --- the owners' side ---
+    // A chunk of a vertex is complete when every contributing rack is: covered by a sum, or raw to the last contribution.
     std::uint64_t Pending(std::uint32_t worker) const
     {
         return m_pending[worker];
@@ -82,8 +132,7 @@ class Aggregation
 
     bool IsDone(std::uint32_t slot, std::uint32_t chunk) const
     {
-        const std::size_t index = Index(slot, chunk);
-        return (m_done[index >> 6] >> (index & 63)) & 1;
+        return m_done.Test(Index(slot, chunk));
     }
 
     // Marks a chunk of a vertex received; false when it already was.
@@ -94,32 +143,46 @@ class Aggregation
 
     bool IsRaw(std::uint32_t entry, std::uint32_t chunk) const
     {
-        const std::size_t index = static_cast<std::size_t>(chunk) * m_exchange->Entries() + entry;
-        return !m_raw.empty() && ((m_raw[index >> 6] >> (index & 63)) & 1);
+        return m_raw.Test(static_cast<std::size_t>(chunk) * m_exchange->Entries() + entry);
     }
 
-    bool MarkRaw(std::uint32_t entry, std::uint32_t chunk);
-
-    // Counts raw contributions to a slot's chunk; true when they are now complete.
-    bool AddRaw(std::uint32_t slot, std::uint32_t chunk, std::uint32_t contributions);
-
-    std::int64_t* RawSums(std::uint32_t slot, std::uint32_t chunk)
+    bool MarkRaw(std::uint32_t entry, std::uint32_t chunk)
     {
-        return m_rawSums.data() + Index(slot, chunk) * m_config.values_per_packet;
+        return m_raw.Set(static_cast<std::size_t>(chunk) * m_exchange->Entries() + entry);
     }
 
-    // Contributions that make a slot complete: neighbours, or contributing workers with presum.
-    std::uint32_t Expected(std::uint32_t slot) const
+    bool IsCovered(std::uint32_t rack, std::uint32_t slot, std::uint32_t chunk) const
     {
-        return m_config.presum ? m_exchange->EntryEnd(slot) - m_exchange->EntryBegin(slot) : m_exchange->Degree(slot);
+        return m_covered.Test(rack * Cells() + Index(slot, chunk));
+    }
+
+    // One raw contribution from a rack, or a rack's sum; both return whether the slot's chunk is complete now.
+    bool AddRaw(std::uint32_t rack, std::uint32_t slot, std::uint32_t chunk);
+    bool Cover(std::uint32_t rack, std::uint32_t slot, std::uint32_t chunk);
+
+    // Value mode: what came raw from a rack, and what came summed up.
+    std::int64_t* RawSums(std::uint32_t rack, std::uint32_t slot, std::uint32_t chunk)
+    {
+        return m_rawSums.data() + (rack * Cells() + Index(slot, chunk)) * m_config.values_per_packet;
+    }
+
+    std::int64_t* CoveredSums(std::uint32_t slot, std::uint32_t chunk)
+    {
+        return m_coveredSums.data() + Index(slot, chunk) * m_config.values_per_packet;
+    }
+
+    std::uint32_t LeafOf(std::uint32_t worker) const
+    {
+        return worker / m_hostsPerLeaf;
     }
 
   private:
-    std::uint16_t LeafOf(std::uint32_t worker) const
+    std::size_t Cells() const
     {
-        return static_cast<std::uint16_t>(worker / m_hostsPerLeaf);
+        return static_cast<std::size_t>(m_exchange->Slots()) * m_exchange->Chunks();
     }
 
+    void CountRackContributions();
     void StartReserved();
     void StartFirstCome();
 
@@ -129,12 +192,17 @@ class Aggregation
     Exchange* m_exchange{nullptr};
     std::vector<std::uint16_t> m_home;
     std::vector<LeafAggregators> m_leaves;
-    std::vector<std::uint32_t> m_rackWorkers;
+    std::vector<std::uint32_t> m_rackContributions; // [rack * slots + slot]
+    std::vector<std::uint16_t> m_racks;
+    BitSet m_rawRacks; // [rack * cells + index]
     std::vector<std::uint64_t> m_pending;
-    std::vector<std::uint64_t> m_done;
-    std::vector<std::uint64_t> m_raw;
-    std::vector<std::uint32_t> m_rawCount;
+    BitSet m_done;
+    BitSet m_raw;     // [chunk * entries + entry]
+    BitSet m_covered; // [rack * cells + index]
+    std::vector<std::uint32_t> m_rawCount;     // [rack * cells + index]
+    std::vector<std::uint16_t> m_racksMissing; // [index]
     std::vector<std::int64_t> m_rawSums;
+    std::vector<std::int64_t> m_coveredSums;
 };
 
 } // namespace netfold

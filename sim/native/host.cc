@@ -477,7 +477,7 @@ Host::Receive(Frame& frame, std::uint32_t, Ps now)
         break;
     case Kind::Presum:
     case Kind::Partial:
-        OnPresumContribution(frame, now);
+        OnBypassedSum(frame, now);
         break;
     case Kind::Raw:
         if (m_runner.ExchangeOf(frame.tag).HostBased())
@@ -534,60 +534,122 @@ Host::OnResult(const Frame& frame, Ps now)
         ++m_fabric.counters.stale;
         return;
     }
-    if (!m_aggregation.MarkDone(frame.item, frame.chunk))
+    if (m_aggregation.IsDone(frame.item, frame.chunk))
     {
         ++m_fabric.counters.duplicates;
         return;
     }
-    if (frame.payload != kNone)
+    // First come first served, the sum may lack racks whose leaf had no aggregator: their contributions come raw.
+    const std::size_t index = m_aggregation.Index(frame.item, frame.chunk);
+    const std::uint32_t leaves = m_fabric.config.leaves;
+    bool whole = true;
+    for (std::uint32_t rack = 0; m_fabric.config.first_come && rack < leaves; ++rack)
     {
-        const Exchange& exchange = m_aggregation.Current();
-        const std::uint32_t perPacket = m_fabric.config.values_per_packet;
-        std::int64_t* result = m_runner.Results(frame.tag) +
-                               static_cast<std::size_t>(exchange.BoundaryIndex(frame.item)) * exchange.Width() +
-                               frame.chunk * perPacket;
-        const std::int32_t* values = m_fabric.values.At(frame.payload);
-        for (std::uint32_t i = 0; i < exchange.ValuesIn(frame.chunk, perPacket); ++i)
+        whole = whole && !m_aggregation.IsRawRack(rack, index);
+    }
+    if (whole)
+    {
+        AddToResult(frame.item, frame.chunk, frame.payload);
+        m_aggregation.MarkDone(frame.item, frame.chunk);
+        AfterInNetworkProgress(now);
+        return;
+    }
+    m_aggregation.PrepareRaw();
+    AddToCovered(frame);
+    bool complete = false;
+    for (std::uint32_t rack = 0; rack < leaves; ++rack)
+    {
+        if (m_aggregation.RackContributions(rack, frame.item) > 0 && !m_aggregation.IsRawRack(rack, index))
         {
-            result[i] += values[i];
+            complete |= m_aggregation.Cover(rack, frame.item, frame.chunk);
         }
+    }
+    if (complete) // only now: every rack in the sum must be known as covered before the raw ones are added to it
+    {
+        CompleteFromRacks(frame.item, frame.chunk);
     }
     AfterInNetworkProgress(now);
 }
 
 void
-Host::AddRawContribution(std::uint32_t slot, std::uint32_t chunk, std::uint32_t contributions, const Frame& frame)
+Host::AddToResult(std::uint32_t slot, std::uint32_t chunk, std::uint32_t payload)
 {
-    if (m_aggregation.IsDone(slot, chunk))
+    if (payload == kNone)
     {
         return;
     }
     const Exchange& exchange = m_aggregation.Current();
     const std::uint32_t perPacket = m_fabric.config.values_per_packet;
-    const std::uint32_t count = exchange.ValuesIn(chunk, perPacket);
+    std::int64_t* result = m_runner.Results(m_aggregation.Tag()) +
+                           static_cast<std::size_t>(exchange.BoundaryIndex(slot)) * exchange.Width() + chunk * perPacket;
+    const std::int32_t* values = m_fabric.values.At(payload);
+    for (std::uint32_t i = 0; i < exchange.ValuesIn(chunk, perPacket); ++i)
+    {
+        result[i] += values[i];
+    }
+}
+
+void
+Host::AddToCovered(const Frame& frame)
+{
+    if (frame.payload == kNone)
+    {
+        return;
+    }
+    std::int64_t* sums = m_aggregation.CoveredSums(frame.item, frame.chunk);
+    const std::int32_t* values = m_fabric.values.At(frame.payload);
+    for (std::uint32_t i = 0; i < m_fabric.config.values_per_packet; ++i)
+    {
+        sums[i] += values[i];
+    }
+}
+
+// Every rack's contributions are here, as sums or one by one: together they are the vertex's sum.
+void
+Host::CompleteFromRacks(std::uint32_t slot, std::uint32_t chunk)
+{
+    m_aggregation.MarkDone(slot, chunk);
+    if (!m_fabric.config.value_mode)
+    {
+        return;
+    }
+    const Exchange& exchange = m_aggregation.Current();
+    const std::uint32_t perPacket = m_fabric.config.values_per_packet;
+    std::int64_t* result = m_runner.Results(m_aggregation.Tag()) +
+                           static_cast<std::size_t>(exchange.BoundaryIndex(slot)) * exchange.Width() + chunk * perPacket;
+    const std::int64_t* covered = m_aggregation.CoveredSums(slot, chunk);
+    for (std::uint32_t i = 0; i < exchange.ValuesIn(chunk, perPacket); ++i)
+    {
+        result[i] += covered[i];
+        for (std::uint32_t rack = 0; rack < m_fabric.config.leaves; ++rack)
+        {
+            if (!m_aggregation.IsCovered(rack, slot, chunk))
+            {
+                result[i] += m_aggregation.RawSums(rack, slot, chunk)[i];
+            }
+        }
+    }
+}
+
+void
+Host::AddRawContribution(std::uint32_t rack, std::uint32_t slot, const Frame& frame)
+{
+    if (m_aggregation.IsDone(slot, frame.chunk))
+    {
+        return;
+    }
     if (frame.payload != kNone)
     {
-        std::int64_t* sums = m_aggregation.RawSums(slot, chunk);
+        std::int64_t* sums = m_aggregation.RawSums(rack, slot, frame.chunk);
         const std::int32_t* values = m_fabric.values.At(frame.payload);
-        for (std::uint32_t i = 0; i < count; ++i)
+        for (std::uint32_t i = 0; i < m_fabric.config.values_per_packet; ++i)
         {
             sums[i] += values[i];
         }
     }
-    if (!m_aggregation.AddRaw(slot, chunk, contributions))
+    if (m_aggregation.AddRaw(rack, slot, frame.chunk))
     {
-        return;
-    }
-    m_aggregation.MarkDone(slot, chunk);
-    if (frame.payload != kNone)
-    {
-        const std::int64_t* sums = m_aggregation.RawSums(slot, chunk);
-        std::int64_t* result = m_runner.Results(frame.tag) +
-                               static_cast<std::size_t>(exchange.BoundaryIndex(slot)) * exchange.Width() + chunk * perPacket;
-        for (std::uint32_t i = 0; i < count; ++i)
-        {
-            result[i] += sums[i];
-        }
+        CompleteFromRacks(slot, frame.chunk);
     }
 }
 
@@ -608,21 +670,22 @@ Host::OnRawInNetwork(const Frame& frame, Ps now)
     const Exchange& exchange = m_aggregation.Current();
     if (m_fabric.config.presum)
     {
-        AddRawContribution(exchange.EntrySlot(frame.item), frame.chunk, 1, frame);
+        AddRawContribution(m_aggregation.LeafOf(frame.src), exchange.EntrySlot(frame.item), frame);
     }
     else
     {
+        const std::uint32_t rack = m_aggregation.LeafOf(frame.src);
         for (const auto slot : exchange.EntryNeighbours(frame.item))
         {
-            AddRawContribution(slot, frame.chunk, 1, frame);
+            AddRawContribution(rack, static_cast<std::uint32_t>(slot), frame);
         }
     }
     AfterInNetworkProgress(now);
 }
 
-// A partial sum that found no aggregator at the owner's leaf: one worker's, or a whole rack's.
+// A sum that found no aggregator at the owner's leaf: a rack's, or with presum one worker's.
 void
-Host::OnPresumContribution(const Frame& frame, Ps now)
+Host::OnBypassedSum(const Frame& frame, Ps now)
 {
     if (frame.tag != m_aggregation.Tag())
     {
@@ -630,35 +693,27 @@ Host::OnPresumContribution(const Frame& frame, Ps now)
         return;
     }
     m_aggregation.PrepareRaw();
-    const Exchange& exchange = m_aggregation.Current();
-    const std::uint32_t hostsPerLeaf = m_fabric.config.workers / m_fabric.config.leaves;
-    const std::uint32_t rack = frame.src / hostsPerLeaf;
-    const auto covered = [&](std::uint32_t entry) {
-        return frame.kind == Kind::Presum ? exchange.EntryWorker(entry) == frame.src
-                                          : exchange.EntryWorker(entry) / hostsPerLeaf == rack;
-    };
-    // If part of a rack's sum has already come one by one (pulled), the sum is of no use: the rest will come too.
-    std::uint32_t weight = 0;
-    for (auto entry = exchange.EntryBegin(frame.item); entry < exchange.EntryEnd(frame.item); ++entry)
+    const std::uint32_t rack = m_aggregation.LeafOf(frame.src);
+    if (frame.kind == Kind::Presum)
     {
-        if (covered(entry))
+        const std::uint32_t entry = m_aggregation.Current().FindEntry(frame.item, frame.src);
+        if (m_aggregation.MarkRaw(entry, frame.chunk))
         {
-            if (m_aggregation.IsRaw(entry, frame.chunk))
-            {
-                ++m_fabric.counters.duplicates;
-                return;
-            }
-            ++weight;
+            AddRawContribution(rack, frame.item, frame);
+        }
+        else
+        {
+            ++m_fabric.counters.duplicates;
         }
     }
-    for (auto entry = exchange.EntryBegin(frame.item); entry < exchange.EntryEnd(frame.item); ++entry)
+    else if (!m_aggregation.IsDone(frame.item, frame.chunk))
     {
-        if (covered(entry))
+        AddToCovered(frame);
+        if (m_aggregation.Cover(rack, frame.item, frame.chunk))
         {
-            m_aggregation.MarkRaw(entry, frame.chunk);
+            CompleteFromRacks(frame.item, frame.chunk);
         }
     }
-    AddRawContribution(frame.item, frame.chunk, weight, frame);
     AfterInNetworkProgress(now);
 }
 
@@ -873,7 +928,8 @@ Host::PullMissingInNetwork(std::map<std::uint16_t, std::vector<PullItem>>& missi
             {
                 for (auto entry = exchange.EntryBegin(slot); entry < exchange.EntryEnd(slot); ++entry)
                 {
-                    if (!m_aggregation.IsRaw(entry, chunk))
+                    const std::uint32_t rack = m_aggregation.LeafOf(exchange.EntryWorker(entry));
+                    if (!m_aggregation.IsRaw(entry, chunk) && !m_aggregation.IsCovered(rack, slot, chunk))
                     {
                         missing[exchange.EntryWorker(entry)].push_back({entry, chunk});
                     }
@@ -884,7 +940,8 @@ Host::PullMissingInNetwork(std::map<std::uint16_t, std::vector<PullItem>>& missi
             {
                 const auto source = static_cast<std::uint32_t>(neighbour);
                 const std::uint32_t entry = exchange.FindEntry(source, m_worker);
-                if (!m_aggregation.IsRaw(entry, chunk))
+                if (!m_aggregation.IsRaw(entry, chunk) &&
+                    !m_aggregation.IsCovered(m_aggregation.HomeLeaf(source), slot, chunk))
                 {
                     missing[exchange.Owner(source)].push_back({entry, chunk});
                 }

@@ -159,13 +159,16 @@ class Host final : public Node, public EventSource
     std::uint32_t FillPresum(std::uint32_t slot, std::uint32_t worker, std::uint32_t chunk);
 
     void OnResult(const Frame& frame, Ps now);
-    void OnPresumContribution(const Frame& frame, Ps now);
+    void OnBypassedSum(const Frame& frame, Ps now);
+    void AddToResult(std::uint32_t slot, std::uint32_t chunk, std::uint32_t payload);
+    void AddToCovered(const Frame& frame);
+    void CompleteFromRacks(std::uint32_t slot, std::uint32_t chunk);
     void OnRawInNetwork(const Frame& frame, Ps now);
     void OnRawHostBased(const Frame& frame, HostBasedState& state, Ps now);
     void OnPull(const Frame& frame, Ps now);
     void OnCnp(const Frame& frame, Ps now);
     void EchoCongestion(const Frame& frame, Ps now);
-    void AddRawContribution(std::uint32_t slot, std::uint32_t chunk, std::uint32_t contributions, const Frame& frame);
+    void AddRawContribution(std::uint32_t rack, std::uint32_t slot, const Frame& frame);
     void AfterInNetworkProgress(Ps now);
     void FinishIfDone(Ps now);
 

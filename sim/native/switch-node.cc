@@ -268,7 +268,7 @@ SwitchNode::LocalPasses(const Frame& frame) const
     {
         return exchange.Degree(frame.item);
     }
-    const auto [begin, end] = LocalEntries(frame.item);
+    const auto [begin, end] = PassEntries(frame.item);
     std::uint32_t passes = 0;
     for (auto entry = begin; entry < end; ++entry)
     {
@@ -339,12 +339,12 @@ SwitchNode::ServePasses(Ps now)
 }
 
 std::pair<std::uint32_t, std::uint32_t>
-SwitchNode::LocalEntries(std::uint32_t slot) const
+SwitchNode::PassEntries(std::uint32_t slot) const
 {
     const Exchange& exchange = m_aggregation.Current();
     std::uint32_t begin = exchange.EntryBegin(slot);
     const std::uint32_t end = exchange.EntryEnd(slot);
-    if (m_fabric.config.leaves == 1)
+    if (!m_fabric.config.multicast_home)
     {
         return {begin, end};
     }
@@ -425,7 +425,7 @@ SwitchNode::AddToReserved(const Frame& frame, std::uint32_t ingress, Ps now)
     std::uint32_t passes = 0;
     if (m_fabric.config.multicast_home)
     {
-        const auto [begin, end] = LocalEntries(frame.item);
+        const auto [begin, end] = PassEntries(frame.item);
         for (auto entry = begin; entry < end; ++entry)
         {
             passes = add(exchange.EntryNeighbours(entry), passes);
@@ -441,7 +441,43 @@ SwitchNode::AddToReserved(const Frame& frame, std::uint32_t ingress, Ps now)
     counters.recirculatedPasses += passes > 0 ? passes - 1 : 0;
 }
 
-// First come, first served: a slot is allocated at a vertex's first contribution or never.
+// First come, first served: a vertex gets an aggregator of this leaf at its first contribution here, or never.
+SlotState&
+SwitchNode::Claim(std::uint32_t slot, std::size_t index)
+{
+    LeafAggregators& leaf = m_aggregation.Leaf(m_index);
+    SlotState& state = leaf.state[index];
+    if (state != SlotState::Free)
+    {
+        return state;
+    }
+    if (leaf.freeSlots == 0)
+    {
+        state = SlotState::Bypassed;
+        return state;
+    }
+    state = SlotState::Held;
+    --leaf.freeSlots;
+    const Exchange& exchange = m_aggregation.Current();
+    const bool home = m_aggregation.HomeLeaf(slot) == m_index;
+    if (m_fabric.config.presum)
+    {
+        leaf.remaining[index] = home ? exchange.EntryEnd(slot) - exchange.EntryBegin(slot)
+                                     : m_aggregation.RackContributions(m_index, slot);
+    }
+    else if (m_fabric.config.multicast_home)
+    {
+        leaf.remaining[index] = exchange.Degree(slot);
+    }
+    else
+    {
+        // this rack's contributions and, at home, one partial sum (or word that there is none) from each other rack
+        const std::uint32_t local = m_aggregation.RackContributions(m_index, slot);
+        leaf.remaining[index] = local + (home ? m_aggregation.Racks(slot) - (local > 0) : 0);
+    }
+    return state;
+}
+
 void
 SwitchNode::AddFirstCome(const Frame& frame, std::uint32_t ingress, Ps now)
 {
@@ -450,23 +486,15 @@ SwitchNode::AddFirstCome(const Frame& frame, std::uint32_t ingress, Ps now)
     const std::size_t stripe = m_aggregation.Index(0, frame.chunk);
     std::uint32_t pass = 0;
     std::uint64_t bypassed = 0;
-    const auto [begin, end] = LocalEntries(frame.item);
+    const auto [begin, end] = PassEntries(frame.item);
     for (auto entry = begin; entry < end; ++entry)
     {
         bool forward = false;
         for (const auto slot : exchange.EntryNeighbours(entry))
         {
             const std::size_t index = stripe + slot;
-            SlotState& state = leaf.state[index];
-            if (state == SlotState::Free)
-            {
-                state = leaf.freeSlots > 0 ? SlotState::Held : SlotState::Bypassed;
-                if (state == SlotState::Held)
-                {
-                    --leaf.freeSlots;
-                    leaf.remaining[index] = exchange.Degree(slot);
-                }
-            }
+            const bool first = leaf.state[index] == SlotState::Free;
+            SlotState& state = Claim(slot, index);
             if (state == SlotState::Held)
             {
                 if (m_fabric.config.value_mode)
@@ -484,6 +512,10 @@ SwitchNode::AddFirstCome(const Frame& frame, std::uint32_t ingress, Ps now)
             {
                 forward = true;
                 ++bypassed;
+                if (first && m_aggregation.HomeLeaf(slot) != m_index)
+                {
+                    TellBypassed(slot, frame, pass, ingress, now);
+                }
             }
             ++pass;
         }
@@ -505,6 +537,20 @@ SwitchNode::AddFirstCome(const Frame& frame, std::uint32_t ingress, Ps now)
     counters.recirculatedPasses += pass > 0 ? pass - 1 : 0;
 }
 
+// This rack's contributions to a vertex will come raw: its owner's leaf must not wait for their sum.
+void
+SwitchNode::TellBypassed(std::uint32_t slot, const Frame& last, std::uint32_t pass, std::uint32_t ingress, Ps now)
+{
+    Frame notice = last;
+    notice.kind = Kind::Partial;
+    notice.item = slot;
+    notice.payload = kNone;
+    notice.flags = kBypassed | kHomeLevel;
+    notice.bytes = static_cast<std::uint16_t>(m_fabric.config.control_frame_bytes);
+    notice.dst = LeafAddress(m_aggregation.HomeLeaf(slot));
+    Emit(notice, pass, ingress, now);
+}
+
 void
 SwitchNode::OnPartial(const Frame& frame, std::uint32_t ingress, Ps now)
 {
@@ -521,12 +567,36 @@ SwitchNode::OnPartial(const Frame& frame, std::uint32_t ingress, Ps now)
     }
     ++m_fabric.counters.passes;
     const std::size_t index = m_aggregation.Index(frame.item, frame.chunk);
-    if (m_fabric.config.value_mode)
+    LeafAggregators& leaf = m_aggregation.Leaf(m_index);
+    const bool notice = frame.flags & kBypassed;
+    if (m_fabric.config.first_come)
+    {
+        if (notice && !m_aggregation.SetRawRack(LeafOf(frame.src), index))
+        {
+            return; // cannot happen twice: a leaf tells once
+        }
+        if (Claim(frame.item, index) != SlotState::Held)
+        {
+            if (!notice)
+            {
+                Frame onward = frame;
+                onward.dst = m_aggregation.Current().Owner(frame.item);
+                Forward(onward, ingress, now);
+            }
+            return;
+        }
+    }
+    if (m_fabric.config.value_mode && !notice)
     {
         AddValues(index, frame);
     }
-    if (--m_aggregation.Leaf(m_index).remaining[index] == 0)
+    if (--leaf.remaining[index] == 0)
     {
+        if (m_fabric.config.first_come)
+        {
+            leaf.state[index] = SlotState::Done;
+            ++leaf.freeSlots;
+        }
         CompleteSlot(frame.item, frame, 0, ingress, now);
     }
     m_fabric.Consume(frame);
@@ -545,10 +615,10 @@ SwitchNode::OnPresum(const Frame& frame, std::uint32_t ingress, Ps now)
     }
     const std::uint32_t slot = frame.item;
     const std::uint32_t home = m_aggregation.HomeLeaf(slot);
-    const std::uint32_t weight = frame.kind == Kind::Presum ? 1 : m_aggregation.RackWorkers(LeafOf(frame.src), slot);
+    const std::uint32_t weight =
+        frame.kind == Kind::Presum ? 1 : m_aggregation.RackContributions(LeafOf(frame.src), slot);
     const std::size_t index = m_aggregation.Index(slot, frame.chunk);
     LeafAggregators& leaf = m_aggregation.Leaf(m_index);
-    SlotState& state = leaf.state[index];
     if (!(frame.flags & kHomeLevel) && frame.kind == Kind::Presum)
     {
         ++counters.contributions;
@@ -562,16 +632,7 @@ SwitchNode::OnPresum(const Frame& frame, std::uint32_t ingress, Ps now)
         return;
     }
     ++counters.passes;
-    if (state == SlotState::Free)
-    {
-        state = leaf.freeSlots > 0 ? SlotState::Held : SlotState::Bypassed;
-        if (state == SlotState::Held)
-        {
-            --leaf.freeSlots;
-            leaf.remaining[index] =
-                home == m_index ? m_aggregation.Expected(slot) : m_aggregation.RackWorkers(m_index, slot);
-        }
-    }
+    SlotState& state = Claim(slot, index);
     if (state == SlotState::Held)
     {
         if (m_fabric.config.value_mode)

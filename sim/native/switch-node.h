@@ -148,8 +148,10 @@ class SwitchNode final : public Node
     void CompleteSlot(std::uint32_t slot, const Frame& last, std::uint32_t pass, std::uint32_t ingress, Ps now);
     void Emit(const Frame& frame, std::uint32_t pass, std::uint32_t ingress, Ps now);
     void EmitDue(Ps now);
-    // First and past-the-last entry of a slot whose worker is in this rack.
-    std::pair<std::uint32_t, std::uint32_t> LocalEntries(std::uint32_t slot) const;
+    SlotState& Claim(std::uint32_t slot, std::size_t index);
+    void TellBypassed(std::uint32_t slot, const Frame& last, std::uint32_t pass, std::uint32_t ingress, Ps now);
+    // The entries of an uploaded slot that this leaf adds up: all, or with multicast those of its own rack's workers.
+    std::pair<std::uint32_t, std::uint32_t> PassEntries(std::uint32_t slot) const;
 
     // --- shared buffer and flow control ---
     void Drain(Ps now);

@@ -47,7 +47,7 @@ def test_every_packet_that_goes_up_is_accounted_for(experiment):
 
 def test_multicast_crosses_each_uplink_once(experiment):
     case = experiment("les-miserables", topology="leaf-spine:4x2", width=30, phases=1)
-    run = case.run("strawman-ul", values=False).summary
+    run = case.run("strawman-ul", values=False, system={"hierarchy": "multicast"}).summary
     plan = case.plan(SYSTEMS["strawman-ul"])
     rack = plan.owner // 2
     remote = [

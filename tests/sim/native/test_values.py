@@ -170,3 +170,30 @@ def test_random_graphs_orders_limits_and_losses(experiment_on, data):
         ),
     )
     assert_equals_oracle(case, run)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32 - 1), data=st.data())
+def test_racks_whose_leaves_overflow(experiment_on, seed, data):
+    """Sums of some racks, raw contributions of others, in every mixture that few aggregators bring about."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(12, 60))
+    source, target = rng.integers(0, n, (2, int(rng.integers(n, 4 * n))))
+    if (source == target).all():
+        return
+    case = experiment_on(
+        make_graph("drawn", build_csr(n, source, target), Provenance("generated", "numpy")),
+        workers=data.draw(st.sampled_from([4, 8, 12]), label="workers"),
+        topology=data.draw(
+            st.sampled_from(["leaf-spine:4x1", "leaf-spine:4x3", "leaf-spine:2x2"]), label="topology"
+        ),
+        width=data.draw(st.sampled_from([1, 65]), label="width"),
+        seed=int(rng.integers(1, 1000)),
+        aggregators=data.draw(st.integers(2, 20), label="aggregators"),
+    )
+    run = case.run(
+        data.draw(st.sampled_from(["strawman", "switchgnn-no-blocks", "presum"]), label="system"),
+        loss=LossSection(rate=data.draw(st.sampled_from([0.0, 0.02, 0.2]), label="loss")),
+        system={"hierarchy": data.draw(st.sampled_from(["aggregate", "multicast"]), label="hierarchy")},
+    )
+    assert_equals_oracle(case, run)
