@@ -1,0 +1,1 @@
+"""Compute traces: how long one epoch's local work takes on this machine, measured on the real partitions."""

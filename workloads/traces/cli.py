@@ -1,0 +1,116 @@
+"""`netfold trace`: measure an epoch's compute times on this machine, for `netfold run`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from workloads.errors import InputError
+from workloads.graphs import load_graph
+from workloads.graphs.progress import shown
+from workloads.partition import partition_graph
+from workloads.partition.make import BALANCES, METHODS
+from workloads.systems import SYSTEMS
+from workloads.training.require import require_torch
+
+
+def add_commands(subparsers: argparse._SubParsersAction) -> None:
+    """Add `netfold trace`."""
+    trace = subparsers.add_parser("trace", help="measure an epoch's compute times on this machine")
+    trace.add_argument("--graph", default="debian", help="name, shape or path (default: %(default)s)")
+    trace.add_argument("--scale", type=float, default=1.0, help="share of a stand-in's vertices (default 1)")
+    trace.add_argument("--model", choices=("gcn", "sage"), default="gcn", help="default: %(default)s")
+    for flag, default, what in (
+        ("--workers", 128, "workers the graph is partitioned for"),
+        ("--layers", 4, "propagations of the model"),
+        ("--hidden", 256, "hidden width"),
+        ("--seed", 1, "seed of graph and partition"),
+        ("--repeats", 5, "timings per step, after two to warm up"),
+        ("--threads", 1, "threads that torch may use"),
+    ):
+        trace.add_argument(
+            flag, type=int, default=default, metavar="N", help=f"{what} (default: %(default)s)"
+        )
+    trace.add_argument("--partition", choices=METHODS, default="metis", help="default: %(default)s")
+    trace.add_argument("--balance", choices=BALANCES, default="unit", help="default: %(default)s")
+    trace.add_argument(
+        "--no-pp",
+        action="store_true",
+        help="the input layer propagates too (a scenario's model.use_pp=false)",
+    )
+    trace.add_argument("-o", "--output", type=Path, required=True, help="Parquet file to write")
+    trace.add_argument("--json", action="store_true", help="print what was measured as one JSON object")
+    trace.set_defaults(run=_trace)
+
+
+def _trace(args: argparse.Namespace) -> int:
+    require_torch("trace")
+    for name, most in (("layers", 1000), ("hidden", 65_536), ("repeats", 10_000), ("threads", 1024)):
+        given = getattr(args, name)
+        if not 1 <= given <= most:
+            raise InputError(f"{name}: {given} given; allowed: 1 to {most}")
+    if args.output.suffix != ".parquet":
+        raise InputError(f"output: {args.output} given; the name must end in .parquet")
+    # These import torch, which is optional.
+    import torch  # noqa: PLC0415
+
+    from workloads.traces.kernels import TraceModel  # noqa: PLC0415
+    from workloads.traces.measure import WARMUPS, device_title, measure  # noqa: PLC0415
+    from workloads.traces.record import write_trace  # noqa: PLC0415
+
+    torch.set_num_threads(args.threads)
+    graph = load_graph(args.graph, scale=args.scale, seed=args.seed)
+    model = TraceModel(args.model, args.layers, args.hidden, use_pp=not args.no_pp)
+    balances = {"": args.balance} | {s.balance: s.balance for s in SYSTEMS.values() if s.balance}
+    partitions = {
+        key: partition_graph(graph, args.workers, method=args.partition, balance=balance, seed=args.seed)
+        for key, balance in balances.items()
+    }
+    with shown("measuring") as progress:
+        table = measure(graph, partitions, model, repeats=args.repeats, progress=progress)
+    facts: dict[str, Any] = {
+        "device": device_title(),
+        "graph": graph.name,
+        "graph_provenance": graph.provenance.kind,
+        "graph_digest": graph.digest,
+        "workers": args.workers,
+        "partition_digests": {balances[key]: partition.digest for key, partition in partitions.items()},
+        "model": args.model,
+        "layers": args.layers,
+        "hidden": args.hidden,
+        "use_pp": model.use_pp,
+        "warmups": WARMUPS,
+        "repeats": args.repeats,
+    }
+    write_trace(args.output, table, facts)
+    host = table[table["system"] == "*"]
+    worker_ns = host.groupby("worker")["ns"].sum()
+    spread = float(((host["high_ns"] - host["low_ns"]).sum()) / max(1, host["ns"].sum()))
+    figures = {
+        "compute_ns_median_worker": int(worker_ns.median()),
+        "compute_ns_slowest_worker": int(worker_ns.max()),
+        "interquartile_share": spread,
+    }
+    if args.json:
+        print(json.dumps({"file": str(args.output), **facts, **figures}, indent=1))
+    else:
+        _show(facts, figures, args.output)
+    return 0
+
+
+def _show(facts: dict[str, Any], figures: dict[str, Any], path: Path) -> None:
+    title = f"{facts['model']} on {facts['graph']}, {facts['workers']} workers, host-based"
+    table = Table(show_header=False, box=None, title=title, title_justify="left", title_style="bold")
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    median, slowest = (figures[f"compute_ns_{which}_worker"] / 1e6 for which in ("median", "slowest"))
+    table.add_row("an epoch's work", f"{median:.3f} ms (median worker), {slowest:.3f} ms (slowest)")
+    table.add_row("spread", f"quartiles {100 * figures['interquartile_share']:.0f} % of the median apart")
+    table.add_row("measured on", facts["device"])
+    table.add_row("use it", f"netfold run --set compute.table={path}")
+    Console(highlight=False).print(table)

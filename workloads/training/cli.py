@@ -1,0 +1,140 @@
+"""`netfold train`: train a model on a partitioned graph with one of the training systems."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from workloads.errors import InputError
+from workloads.graphs import load_graph
+from workloads.partition import partition_graph
+from workloads.partition.make import METHODS
+from workloads.training.data import training_data
+from workloads.training.display import training_progress
+from workloads.training.options import (
+    BITS,
+    CLOCKS,
+    MASKS,
+    MODEL_NAMES,
+    MODES,
+    PRECISIONS,
+    SYSTEM_NAMES,
+    TrainOptions,
+)
+from workloads.training.require import require_torch
+
+MOST_WORKERS = 64
+
+
+def add_commands(subparsers: argparse._SubParsersAction) -> None:
+    """Add `netfold train`."""
+    train = subparsers.add_parser(
+        "train", help="train a graph neural network on workers of this machine, every byte counted"
+    )
+    base = TrainOptions()
+    train.add_argument("--system", choices=SYSTEM_NAMES, default=base.system, help="default: %(default)s")
+    train.add_argument("--model", choices=MODEL_NAMES, default=base.model, help="default: %(default)s")
+    train.add_argument("--graph", default="debian", help="name, shape or path (default: %(default)s)")
+    train.add_argument("--scale", type=float, default=1.0, help="share of a stand-in's vertices (default 1)")
+    train.add_argument("--workers", type=int, default=4, help="worker processes (default: %(default)s)")
+    train.add_argument("--partition", choices=METHODS, default="metis", help="default: %(default)s")
+    _number(train, "--layers", base.layers, "propagations of the model")
+    _number(train, "--hidden", base.hidden, "hidden width")
+    _number(train, "--dropout", base.dropout, "share of values dropped in training")
+    _number(train, "--lr", base.lr, "Adam's learning rate")
+    _number(train, "--epochs", base.epochs, "epochs")
+    _number(train, "--seed", base.seed, "seed of split, weights, dropout, sampling and rounding")
+    _number(train, "--eval-every", base.eval_every, "epochs between evaluations")
+    _number(train, "--threads", base.threads, "torch threads of a worker")
+    _number(train, "--timeout", base.timeout_s, "seconds a worker waits for another", dest="timeout_s")
+    train.add_argument(
+        "--precision", choices=PRECISIONS, default=base.precision, help="float64 shows exactness to the digit"
+    )
+    train.add_argument("-o", "--output", type=Path, help="results folder (default: results/train-...)")
+    train.add_argument("--json", action="store_true", help="print settings and summary as one JSON object")
+    sampling = train.add_argument_group("bns-gcn")
+    _number(sampling, "--share", base.share, "share of the halo that takes part in an epoch")
+    sylvie = train.add_argument_group("sylvie", "each of its dimensions can be fixed or turned off alone")
+    sylvie.add_argument("--bits", choices=BITS, default=base.bits, help="base width; 32 sends exact values")
+    sylvie.add_argument("--mask", choices=MASKS, default=base.mask, help="which vertices get more bits")
+    sylvie.add_argument("--mode", choices=MODES, default=base.mode, help="synchronous or one epoch stale")
+    _number(sylvie, "--lambda", base.smoothing, "smoothing of the loss", dest="smoothing")
+    _number(sylvie, "--delta", base.gap, "epochs back that the loss descent rate is compared", dest="gap")
+    sylvie.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default=base.clock,
+        help="epoch time for the controller (default: counted)",
+    )
+    _number(sylvie, "--link-gbps", base.link_gbps, "link rate of the counted clock")
+    train.set_defaults(run=_train)
+
+
+def _number(parser: Any, flag: str, default: float, what: str, dest: str | None = None) -> None:
+    name = dest or flag.removeprefix("--").replace("-", "_")
+    parser.add_argument(
+        flag, dest=name, type=type(default), default=default, metavar="N", help=f"{what} (default {default})"
+    )
+
+
+def _train(args: argparse.Namespace) -> int:
+    require_torch("train")
+    options = TrainOptions(**{field.name: getattr(args, field.name) for field in fields(TrainOptions)})
+    if not 1 <= args.workers <= MOST_WORKERS:
+        raise InputError(f"workers: {args.workers} given; allowed on one machine: 1 to {MOST_WORKERS}")
+    # These import torch, which is optional.
+    from workloads.training.launch import train_cluster  # noqa: PLC0415
+    from workloads.training.prepare import make_jobs  # noqa: PLC0415
+    from workloads.training.records import settings, write_run  # noqa: PLC0415
+
+    graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=True)
+    data = training_data(graph, args.seed)
+    partition = partition_graph(graph, args.workers, method=args.partition, seed=args.seed)
+    name = f"train-{options.system}-{options.model}-{Path(args.graph).stem}-{args.workers}"
+    folder = args.output or Path("results") / name.replace(":", "-")
+    jobs = make_jobs(graph, partition, data, options)
+    with training_progress(f"{options.system} {options.model}", options.epochs) as on_epoch:
+        run = train_cluster(jobs, on_epoch)
+    about = settings(graph, partition, data, options)
+    figures = write_run(folder, about, run)
+    if args.json:
+        print(json.dumps({"folder": str(folder), "settings": about, "summary": figures}, indent=1))
+    else:
+        _show(about, figures, folder)
+    return 0
+
+
+def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
+    title = f"{about['system']}, {about['model']} on {about['graph']}, {about['workers']} workers"
+    table = Table(show_header=False, box=None, title=title, title_justify="left", title_style="bold")
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    sizes = {kind: _size(figures[f"{kind}_bytes"] / figures["epochs"]) for kind in _SHOWN}
+    table.add_row("loss", f"{figures['final_loss']:.4f} after {figures['epochs']} epochs")
+    table.add_row(
+        about["score"],
+        f"test {100 * figures['test_score']:.2f} %, validation {100 * figures['validation_score']:.2f} % "
+        f"(best, epoch {figures['best_epoch']})",
+    )
+    table.add_row("sent an epoch", ", ".join(f"{kind} {size}" for kind, size in sizes.items()))
+    table.add_row("epoch", f"{figures['epoch_s']:.3f} s, measured on this machine")
+    if about["made_up"]:
+        table.add_row("made up", about["made_up"])
+    table.add_row("records", str(folder))
+    Console(highlight=False).print(table)
+
+
+def _size(count: float) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.2f} {unit}"
+    return f"{count:.0f} B"
+
+
+_SHOWN = ("embeddings", "gradients", "scales", "weights")
