@@ -41,5 +41,5 @@ clean:  ## remove what the build made; results/ stays
 .venv/.installed: .venv/.tools pyproject.toml $(NATIVE)
 	@echo "netfold: installing into .venv (a few minutes the first time)"
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--no-build-isolation -e '.[test,dev]' -c constraints.txt
+		--no-build-isolation -e '.[train,test,dev]' -c constraints.txt
 	@touch $@

@@ -76,7 +76,7 @@ class WorkerSteps:
         self._boundary = torch.from_numpy(np.unique(row[~inside]))
 
     def steps(self, model: TraceModel, widths: list[int]) -> list[Timed]:
-        """Every (layer, direction, phase) of an epoch. widths: d_0..d_L (`workloads.compute.layer_widths`)."""
+        """Every (layer, direction, phase) of an epoch. widths: d_0..d_L (`compute.layer_widths`)."""
         timed = []
         for layer in range(1, model.layers + 1):
             into, out = widths[layer - 1], widths[layer]

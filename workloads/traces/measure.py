@@ -1,4 +1,4 @@
-"""Measuring: every worker's steps, one worker after another on this device, with warm-up, median and spread."""
+"""Measuring: every worker's steps, one worker after another on this device; warm-up, median, spread."""
 
 from __future__ import annotations
 

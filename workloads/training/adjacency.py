@@ -44,7 +44,7 @@ class Adjacency:
         self.mean = torch.from_numpy(1 / np.maximum(degrees[row], 1)).to(dtype)
 
     def aggregate(self, values: Tensor, weights: Tensor) -> Tensor:
-        """float[ni, w]: each inner vertex's weighted sum over its neighbours' rows of values float[ni+nh, w]."""
+        """float[ni, w]: each inner vertex's weighted sum over its neighbours' rows of float[ni+nh, w]."""
         result: Tensor = _Aggregate.apply(values, weights, self)
         return result
 

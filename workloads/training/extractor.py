@@ -1,4 +1,4 @@
-"""SYLVIE's Graph Extractor: which boundary vertices deserve more bits, from their degree in the whole graph."""
+"""SYLVIE's Graph Extractor: which boundary vertices deserve more bits, by their degree in the whole graph."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Wire:
-    """One worker's end of a process group. Ring algorithms send in a fixed order, so sums are reproducible."""
+    """One worker's end of a process group. Rings send in a fixed order, so sums are reproducible."""
 
     def __init__(self, rank: int, workers: int, group: dist.ProcessGroup | None = None) -> None:
         self.rank, self.workers, self._group = rank, workers, group
