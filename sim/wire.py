@@ -1,4 +1,8 @@
-"""Sizes of what goes on the wire, in one place."""
+"""Sizes of what goes on the wire.
+
+p4/programs/include/wire.p4 defines the headers; tests/sim/test_wire.py holds these numbers against it
+through p4.lang, so that a run need not parse P4.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ ETHERNET_BYTES = 14  # IEEE 802.3: destination, source, type
 FCS_BYTES = 4
 IPV4_BYTES = 20  # RFC 791, no options
 UDP_BYTES = 8  # RFC 768
-NETFOLD_BYTES = 16  # netfold's own header: what, whose and where (block, vertex, chunk, level, flags)
+NETFOLD_BYTES = 20  # aggregation_t
 GAP_BYTES = (
     20  # preamble, start delimiter and inter-frame gap: they take time on the link, not room in a queue
 )

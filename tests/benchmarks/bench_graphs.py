@@ -21,7 +21,7 @@ DEFAULT = ("debian", "reddit")
 
 def measure(source: str, cache: str, label: str) -> None:
     """Print one row for loading `source`; called in a child process."""
-    from workloads.graphs import load_graph  # noqa: PLC0415 (the parent must not pay the import)
+    from workloads.graphs import load_graph  # the parent must not pay the import
 
     start = time.perf_counter()
     graph = load_graph(source, cache=Path(cache))

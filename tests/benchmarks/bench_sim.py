@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-PAYLOAD_VALUES = 30  # a 182-byte frame, as an upload is
-FRAME_BYTES = 182
+PAYLOAD_VALUES = 30  # a 186-byte frame, as an upload is
+FRAME_BYTES = 186
 STOCK_PAYLOAD_BYTES = FRAME_BYTES - 2  # ns-3's PPP header has 2 bytes
 
 
@@ -125,7 +125,7 @@ def child(hosts: int, packets: int, pattern: str) -> None:
     plan = star_plan(hosts, packets, pattern)
     scenario = Scenario(
         # an MTU that holds one vertex a packet, so that packets are as large as uploads
-        cluster=ClusterSection(workers=hosts, topology="star", mtu_bytes=172),
+        cluster=ClusterSection(workers=hosts, topology="star", mtu_bytes=176),
         congestion=CongestionSection(control="none"),
         reliability=ReliabilitySection(rto_ns=10**12),
     )

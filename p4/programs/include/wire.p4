@@ -1,7 +1,7 @@
 // The wire format: every header that netfold's packets carry. The one source of it: the emulator's and the
 // simulator's structs are derived from here through p4.lang.
 //
-// Ethernet / IPv4 / UDP (destination port 9000) / aggregation / values, 178 bytes in all. ECN is IP's.
+// Ethernet / IPv4 / UDP (destination port 9000) / aggregation / values, 182 bytes without the FCS. ECN is IP's.
 
 #ifndef NETFOLD_WIRE_P4
 #define NETFOLD_WIRE_P4

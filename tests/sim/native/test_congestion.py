@@ -12,7 +12,7 @@ SHALLOW = {"ecn_kmin_bytes": 3_000, "ecn_kmax_bytes": 12_000}
 @pytest.fixture
 def incast(experiment):
     # a star graph: every leaf vertex's worker sends to the hub's worker in every propagation
-    return experiment("rmat:9:8", workers=16, width=364, phases=3, compute_ns=0)
+    return experiment("rmat:9:8", workers=16, width=363, phases=3, compute_ns=0)
 
 
 def test_marks_only_beyond_kmin(incast):
@@ -51,7 +51,7 @@ def test_a_cnp_interval_bounds_the_cnps(incast):
 
 
 def test_background_load_is_offered_as_asked(experiment):
-    case = experiment("karate", workers=8, width=364, phases=1, compute_ns=0)
+    case = experiment("karate", workers=8, width=363, phases=1, compute_ns=0)
     case.compute[:] = 20_000_000  # 20 ms of quiet in which only the background sends
     run = case.run(
         "host",
