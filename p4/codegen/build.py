@@ -1,7 +1,7 @@
 """Source to shared library: the system's C++ compiler, once for each content, kept in the user's cache.
 
-A library's name is the hash of everything that goes into it (generated source, runtime headers, compiler and
-flags), so a cached one is never stale. It is written under a temporary name and renamed.
+A library's name is the hash of everything that goes into it (generated source, schema, runtime headers,
+compiler, flags), so a cached one is never stale. It is written under a temporary name and renamed.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def _runtime_digest() -> str:
     return digest.hexdigest()
 
 
-def library_key(source: str, flags: tuple[str, ...]) -> str:
-    """The content hash that names a library."""
-    parts = (source, _runtime_digest(), *compiler(), *flags)
+def library_key(generated: Generated, flags: tuple[str, ...]) -> str:
+    """The content hash that names a library and the schema beside it."""
+    parts = (generated.source, generated.schema.to_json(), _runtime_digest(), *compiler(), *flags)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
@@ -75,7 +75,7 @@ def build(generated: Generated, *, folder: Path | None = None, sanitize: bool = 
     flags: tuple[str, ...] = (*FLAGS, *QUIET)
     if sanitize:
         flags = (*flags, "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
-    place = (folder or cache_folder()) / library_key(generated.source, flags)
+    place = (folder or cache_folder()) / library_key(generated, flags)
     library = place / "engine.so"
     if library.exists():
         return library

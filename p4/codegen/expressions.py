@@ -238,29 +238,29 @@ class ExpressionWriter:
 
     # ---- byte strings
 
-    def writer(self, data: ir.Expr, name: str) -> list[str]:
-        """Statements that put `data`'s scalars one after another into a BitWriter called `name`."""
-        lines = [f"BitWriter {name};"]
-        parts = data.items if isinstance(data, ir.Aggregate) and not self._is_header(data.type) else (data,)
-        for part in parts:
-            if isinstance(part, ir.Aggregate) and not self._is_header(part.type):
-                inner = self.writer(part, name)
-                lines += inner[1:]
-                continue
-            base = base_of(part.type)
-            if base in (ty.INT, ty.STRING):
-                raise unsupported(
-                    part.span, f"a value of type {part.type} in a list of data", "a value with a width"
-                )
-            text = self.expr(part)
-            for path, scalar in scalar_fields(base, text):
-                put = path if isinstance(scalar, ty.Varbit) else self.as_bits(path, scalar)
-                lines.append(f"{name}.put({put});")
-        return lines
+    def writer(self, data: ir.Expr, name: str, *, open_end: bool = False) -> list[str]:
+        """Statements that put `data`'s scalars one after another into a byte string called `name`.
 
-    @staticmethod
-    def _is_header(type_: ty.Type) -> bool:
-        return isinstance(type_, ty.Record) and type_.kind != "struct"
+        ``open_end``: more bytes follow (a payload), so its length is not known when compiling.
+        """
+        scalars = self._scalars(data)
+        if open_end or any(isinstance(t, ty.Varbit) for _, t in scalars):
+            puts = [path if isinstance(t, ty.Varbit) else self.as_bits(path, t) for path, t in scalars]
+            return [f"BitWriter {name};", *(f"{name}.put({put});" for put in puts)]
+        at, lines = 0, []
+        for path, type_ in scalars:
+            lines.append(f"{name}.put<{at}>({self.as_bits(path, type_)});")
+            at += ty.bit_width(type_) or (16 if type_ == ty.ERROR else 32)
+        return [f"Packed<{at}> {name};", *lines]
+
+    def _scalars(self, data: ir.Expr) -> list[tuple[str, ty.Type]]:
+        """The scalars of a list of data, in order, each as C++."""
+        base = base_of(data.type)
+        if isinstance(data, ir.Aggregate) and not (isinstance(base, ty.Record) and base.kind != "struct"):
+            return [scalar for item in data.items for scalar in self._scalars(item)]
+        if base in (ty.INT, ty.STRING):
+            raise unsupported(data.span, f"a value of type {data.type} in a list of data", "one with a width")
+        return scalar_fields(base, self.expr(data))
 
     # ---- needed from the layers above
 

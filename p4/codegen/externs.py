@@ -56,10 +56,10 @@ class ExternWriter(ExpressionWriter):
             case "hash":
                 return self._hash(e, args)
             case "verify_checksum" | "verify_checksum_with_payload":
-                t, w = self.cpp(args[2].type), self.temporary()
-                checked = f"{self._algorithm(args[3])}, {w}, {self.expr(args[2])}"
-                check = f"{c}.verify_checksum<{t}>({self.expr(args[0])}, {checked});"
-                return ["{", *self._data(e, args[1], w), check, "}"]
+                w = self.temporary()
+                given = f"{self.cpp(args[2].type)}({self.expr(args[2])})"
+                check = f"{c}.verify_checksum({self._algorithm(args[3])}, {w}, {given});"
+                return [f"if ({self.expr(args[0])}) {{", *self._data(e, args[1], w), check, "}"]
             case "update_checksum" | "update_checksum_with_payload":
                 t, w = self.cpp(args[2].type), self.temporary()
                 put = self.assignment(args[2], f"{c}.checksum<{t}>({self._algorithm(args[3])}, {w})")
@@ -108,9 +108,10 @@ class ExternWriter(ExpressionWriter):
             )
 
     def _data(self, e: ir.Call, data: ir.Expr, w: str) -> list[str]:
-        lines = self.writer(data, w)
         assert isinstance(e.target, ir.ExternFunction)
-        if e.target.name.endswith("_with_payload"):
+        with_payload = e.target.name.endswith("_with_payload")
+        lines = self.writer(data, w, open_end=with_payload)
+        if with_payload:
             lines.append(f"{w}.put({self.context_argument}.payload, {self.context_argument}.payload_bytes);")
         return lines
 
@@ -194,11 +195,14 @@ class ExternWriter(ExpressionWriter):
         text = self.expr(header)
         extra = f", {self.index(values(e)[1])}" if len(e.args) > 1 else ""
         lines = [f"{packet}.extract({text}{extra});"]
-        if isinstance(header, ir.StackPart) and header.part == "next":
-            lines.append(f"{self.expr(header.base)}.advance();")
         union = self.union_of(header)
         if union:
             lines.append(f"{union}.only(&{text});")
+        place: ir.Expr = header
+        while isinstance(place, ir.Field):  # next may be a stack's union, and the header its member
+            place = place.base
+        if isinstance(place, ir.StackPart) and place.part == "next":
+            lines.append(f"{self.expr(place.base)}.advance();")
         return lines
 
     def _lookahead(self, packet: str, e: ir.Call) -> str:

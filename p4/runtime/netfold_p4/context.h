@@ -54,7 +54,8 @@ struct Context {
   }
   void truncate(uint64_t bytes) { truncate_bytes = uint32_t(bytes); }
   void check(bool holds) { failed_assertions += !holds; }
-  void digest(int kind, const BitWriter& data) {
+  template <class Bytes>
+  void digest(int kind, const Bytes& data) {
     digests.push_back({kind, std::vector<uint8_t>(data.data(), data.data() + data.bytes())});
   }
 
@@ -65,18 +66,18 @@ struct Context {
     return T(typename T::R(hi < lo ? lo : span == 0 ? random() : lo + random() % span));
   }
   // base + hash % max, as BMv2 computes it; without a maximum, base.
-  template <class T>
-  T hash(Algorithm algorithm, uint64_t base, const BitWriter& data, uint64_t max) {
+  template <class T, class Bytes>
+  T hash(Algorithm algorithm, uint64_t base, const Bytes& data, uint64_t max) {
     const uint64_t value = hash_bytes(algorithm, data.data(), data.bytes(), random);
     return T(typename T::R(max ? base + value % max : base));
   }
-  template <class T>
-  T checksum(Algorithm algorithm, const BitWriter& data) {
+  template <class T, class Bytes>
+  T checksum(Algorithm algorithm, const Bytes& data) {
     return T(typename T::R(hash_bytes(algorithm, data.data(), data.bytes(), random)));
   }
-  template <class T>
-  void verify_checksum(bool condition, Algorithm algorithm, const BitWriter& data, T given) {
-    if (condition && checksum<T>(algorithm, data) != given) checksum_error = true;
+  template <class T, class Bytes>
+  void verify_checksum(Algorithm algorithm, const Bytes& data, T given) {
+    if (checksum<T>(algorithm, data) != given) checksum_error = true;
   }
 };
 

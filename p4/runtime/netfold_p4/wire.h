@@ -75,6 +75,13 @@ inline void store(uint8_t* p, T value) {
     std::memcpy(p + At / 8, &r, sizeof r);
   } else if constexpr (At % 8 == 0 && W % 8 == 0 && W < 64) {
     for (int i = 0; i < W / 8; ++i) p[At / 8 + i] = static_cast<uint8_t>(value.v >> (W - 8 - 8 * i));
+  } else if constexpr (W > 0 && At % 8 + W <= 64) {
+    constexpr int bytes = (At % 8 + W + 7) / 8, below = bytes * 8 - int(At % 8) - W;
+    constexpr uint64_t mask = uint64_t(ones<W>()) << below;
+    uint64_t r = 0;
+    for (int i = 0; i < bytes; ++i) r = r << 8 | p[At / 8 + i];
+    r = (r & ~mask) | uint64_t(value.v) << below;
+    for (int i = 0; i < bytes; ++i) p[At / 8 + i] = uint8_t(r >> (8 * (bytes - 1 - i)));
   } else {
     store_at<T>(p, At, value);
   }
@@ -110,7 +117,22 @@ struct varbit {
   }
 };
 
-// Values written one after another: the input of a hash, a checksum or a digest.
+// Values at offsets known when compiling, in as many bytes as they need.
+template <size_t Bits>
+class Packed {
+ public:
+  template <size_t At, int W, bool S>
+  void put(number<W, S> value) {
+    store<number<W, S>, At>(data_, value);
+  }
+  const uint8_t* data() const { return data_; }
+  size_t bytes() const { return (Bits + 7) / 8; }
+
+ private:
+  uint8_t data_[(Bits + 7) / 8 + 1]{};
+};
+
+// Values written one after another, of any length: the input of a hash, a checksum or a digest.
 class BitWriter {
  public:
   static constexpr size_t capacity = 65536;

@@ -22,12 +22,12 @@ PARTS = {
         parser inner(packet_in p, inout out_t o) { state start { o.v = o.v + (bit<32>)p.lookahead<bit<8>>(); p.advance(8);
             transition accept; } }
     """,
-    "headers": "out_t o; label_t[3] labels; opt_t opt; u_t u; k_t k;",
+    "headers": "out_t o; label_t[3] labels; opt_t opt; u_t u; u_t[2] us; k_t k;",
     "parser": """
         value_set<bit<8>>(2) special; inner() sub; bit<8> count = 0;
         state start { h.o = { 0, 0, 0 }; p.extract(h.k); transition select(h.k.op) {
             0: accept; 1: labels; 2: opt; 3: union_s; 4: look; 5: checks; 6: subs; 7: reject; 8: steps; special: in_set;
-            0x40 &&& 0xF0: masked; 0x50 .. 0x5A: ranged; 9: nothing; 10: bits; 11: length_s; 0xF0 &&& 0xF0: loop; }
+            0x40 &&& 0xF0: masked; 0x50 .. 0x5A: ranged; 9: nothing; 10: bits; 11: length_s; 12: unions; 0xF0 &&& 0xF0: loop; }
         }
         state labels { p.extract(h.labels.next); h.o.seen = (bit<8>)h.labels.lastIndex;
             transition select(h.labels.last.bottom) { 0: labels; 1: accept; } }
@@ -45,6 +45,7 @@ PARTS = {
         state nothing { p.extract<k_t>(_); p.extract(h.k); transition accept; }
         state bits { p.advance(4); h.o.v = (bit<32>)p.lookahead<bit<12>>(); p.advance(12); transition accept; }
         state length_s { h.o.v = p.length(); transition accept; }
+        state unions { p.extract(h.us.next.y); p.extract(h.us.next.x); transition accept; }
         state loop { transition loop; }
     """,
     "ingress": """
@@ -59,7 +60,7 @@ PARTS = {
         else { h.o.error_code = 9; }
         h.o.setValid();
     """,
-    "deparser": "p.emit(h.o); p.emit(h.labels); p.emit(h.opt); p.emit(h.u); p.emit(h.k);",
+    "deparser": "p.emit(h.o); p.emit(h.labels); p.emit(h.opt); p.emit(h.u); p.emit(h.us); p.emit(h.k);",
 }
 PARTS["types"] = "error { Mine }" + PARTS["types"]
 
@@ -106,6 +107,7 @@ CASES = [
     ("09 11 22 33", (0, 0, 0, "2233")),
     ("0a 12 34 56", (0, 0, 0x234, "0a56")),
     ("0b 00 00", (0, 0, 3, "0b0000")),
+    ("0c 01 02 03 04 05 06 07", (0, 0, 0, "0102030405060c07")),
     ("f0", (5, 0, 0, "f0")),
     ("07 aa", (0, 0, 0, "07aa")),  # an explicit reject leaves parser_error alone
 ]
