@@ -73,4 +73,4 @@ def decode(message: Tensor, count: int, width: int, bits: Tensor | None, dtype: 
 
 
 def _bytes(values: Tensor) -> Tensor:
-    return values.contiguous().view(torch.uint8).reshape(-1)
+    return values.reshape(-1).view(torch.uint8)

@@ -1,0 +1,61 @@
+"""dgl on any number of workers is the single-process trajectory, and the models are the papers' formulas."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workloads.training.options import MODEL_NAMES
+
+_spec = importlib.util.spec_from_file_location("dense_reference", Path(__file__).with_name("dense_reference.py"))
+assert _spec is not None and _spec.loader is not None
+dense = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(dense)
+
+LAYERS, HIDDEN, EPOCHS = 3, 8, 5
+
+
+def losses(trained) -> list[float]:
+    return [row["loss"] for row in trained.epochs]
+
+
+@pytest.mark.parametrize("model", MODEL_NAMES)
+def test_every_model_on_workers_follows_dense_matrices(model, debian_part, run):
+    expected, weights = dense.trajectory(debian_part, model, layers=LAYERS, hidden=HIDDEN, epochs=EPOCHS)
+    assert expected[-1] < expected[0]
+    for workers, method in ((1, "metis"), (2, "metis"), (4, "random")):
+        got = run(
+            debian_part, workers, method, model=model, layers=LAYERS, hidden=HIDDEN, epochs=EPOCHS
+        )
+        np.testing.assert_allclose(losses(got), expected, rtol=1e-9)
+        for name, value in weights.items():
+            np.testing.assert_allclose(got.weights[name], value.detach().numpy(), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", ["gcn", "gat"])
+def test_digits_in_float32_with_dropout_do_not_depend_on_the_workers(model, digits, run):
+    options = {"model": model, "hidden": 16, "epochs": 5, "dropout": 0.4, "precision": "float32"}
+    one = run(digits, 1, **options)
+    for workers, method in ((2, "random"), (4, "metis")):
+        np.testing.assert_allclose(losses(run(digits, workers, method, **options)), losses(one), rtol=1e-4)
+    undropped = run(digits, 1, **{**options, "dropout": 0.0})
+    assert np.abs(np.subtract(losses(undropped), losses(one))).max() > 2e-3
+
+
+def test_the_labels_do_matter_and_training_learns_digits(digits, run):
+    trained = run(digits, 2, model="sage", hidden=32, epochs=30, precision="float32")
+    assert trained.epochs[-1]["test_score"] > 0.9
+    assert trained.epochs[0]["loss"] > 2
+
+
+def test_several_labels_per_vertex_train_alike_on_workers(run):
+    from workloads.graphs import load_graph
+
+    graph = load_graph("yelp", scale=0.001, features=True)
+    one = run(graph, 1, model="sage", hidden=8, epochs=4, eval_every=1)
+    three = run(graph, 3, model="sage", hidden=8, epochs=4, eval_every=1)
+    np.testing.assert_allclose(losses(three), losses(one), rtol=1e-9)
+    assert [row["test_score"] for row in three.epochs] == [row["test_score"] for row in one.epochs]
