@@ -8,6 +8,7 @@ from p4.codegen.layout import base_of, scalar_fields
 from p4.codegen.schema import FieldInfo, StateInfo
 from p4.lang import ir
 from p4.lang import types as ty
+from p4.lang.diagnostics import Span
 
 _ALGORITHMS = ("crc32", "crc32_custom", "crc16", "crc16_custom", "random", "identity", "csum16", "xor16")
 
@@ -159,6 +160,7 @@ class ExternWriter(ExpressionWriter):
             case "packet_in", _:
                 return [f"(void){self.extern_value(e)};"]
             case "packet_out", "emit":
+                self._whole_bytes_inside(args[0].type, e.span)
                 return self._emit(self.expr(target.object), self.expr(args[0]), args[0].type)
             case "register", "read":
                 member = self._member(target)
@@ -190,6 +192,7 @@ class ExternWriter(ExpressionWriter):
 
     def _extract(self, e: ir.Call, packet: str) -> list[str]:
         header = e.args[0].value
+        self._whole_bytes(e.type_args[0], e.span)
         if header is None:
             return [f"{packet}.skip<{self.cpp(e.type_args[0])}>();"]
         text = self.expr(header)
@@ -204,6 +207,24 @@ class ExternWriter(ExpressionWriter):
         if isinstance(place, ir.StackPart) and place.part == "next":
             lines.append(f"{self.expr(place.base)}.advance();")
         return lines
+
+    @staticmethod
+    def _whole_bytes(type_: ty.Type, span: Span) -> None:
+        """Headers begin and end at bytes, as BMv2 wants them; one with a varbit is checked as it is read."""
+        varbit = isinstance(type_, ty.Record) and any(isinstance(t, ty.Varbit) for _, t in type_.fields)
+        width = ty.bit_width(type_)
+        if width is not None and width % 8 and not varbit:
+            raise unsupported(span, f"header {type_} of {width} bits", "whole bytes")
+
+    def _whole_bytes_inside(self, type_: ty.Type, span: Span) -> None:
+        match type_:
+            case ty.Record("header", _, _, _):
+                self._whole_bytes(type_, span)
+            case ty.Record(_, _, _, fields):
+                for _, inner in fields:
+                    self._whole_bytes_inside(inner, span)
+            case ty.Stack(element, _):
+                self._whole_bytes_inside(element, span)
 
     def _lookahead(self, packet: str, e: ir.Call) -> str:
         base = base_of(e.type)

@@ -25,6 +25,15 @@ class Generated:
 
 def generate(program: ir.Program) -> Generated:
     """C++ for a checked v1model program. Raises P4Error for what the engine does not support."""
+    try:
+        return _generate(program)
+    except RecursionError:
+        raise unsupported(
+            None, f"{program.path}: an expression this long", "parts of it in variables"
+        ) from None
+
+
+def _generate(program: ir.Program) -> Generated:
     main = program.main
     if main is None:
         raise unsupported(None, f"{program.path}: a program without 'main'", "V1Switch(...) main;")

@@ -53,6 +53,10 @@ class Engine(Target):
         self.schema = Schema.from_json(library.with_name("schema.json").read_text())
         self._library = open_library(library)
         self._handle = self._library.nf_create(seed)
+        if not self._handle:
+            raise TargetError(
+                "RESOURCE_EXHAUSTED", "not enough memory for the program's registers and counters"
+            )
         self.now_us = 0  # the time of the next packet; the caller moves it
         self._load_written_entries()
 
@@ -143,7 +147,7 @@ class Engine(Target):
         return batch
 
     def send(self, port: int, data: bytes) -> None:
-        ends, ports = np.array([len(data)], np.uint64), np.array([port], np.uint32)
+        ends, ports = np.array([len(data)], np.uint64), np.array([checked("port", port, 9)], np.uint32)
         raw = np.frombuffer(data, np.uint8)
         self._library.nf_receive(
             self._handle, 1, raw.ctypes.data, ends.ctypes.data, ports.ctypes.data, self.now_us, 0

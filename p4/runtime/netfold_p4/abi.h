@@ -2,6 +2,8 @@
 // Objects (tables, registers, ...) are numbered in the order of the program's schema. Nothing here throws.
 #pragma once
 
+#include <exception>
+
 #include "v1model.h"
 
 namespace p4 {
@@ -15,7 +17,14 @@ inline ActionCall call_of(int action, const uint8_t* data, int bytes) {
 extern "C" {
 
 int nf_abi_version() { return 1; }
-void* nf_create(uint64_t seed) { return new p4::Engine(seed); }
+// Null if there is no memory for the program's state.
+void* nf_create(uint64_t seed) {
+  try {
+    return new p4::Engine(seed);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
 void nf_destroy(void* h) { delete p4::engine(h); }
 
 // Packet i is data[ends[i-1]..ends[i]); it arrives on ports[i] at now_us + i * step_us.

@@ -92,7 +92,7 @@ class PacketOut {
   void emit(const H& header) {
     if (!header.valid_) return;
     const size_t at = out_.size();
-    out_.resize(at + header.size_bits() / 8);
+    out_.resize(at + (header.size_bits() + 7) / 8);
     header.write(out_.data() + at);
   }
 

@@ -51,8 +51,8 @@ class Frame:
 
     def encode(self) -> bytes:
         head = struct.pack(
-            ">BBBBHHIHHI", self.type, self.flags, self.job, self.level, self.block, self.round, self.vertex, self.chunk,
-            self.worker, self.count,
+            ">BBBBHHIHHI", self.type, self.flags, self.job, self.level, self.block, self.round, self.vertex,
+            self.chunk, self.worker, self.count,
         )  # fmt: skip
         body = head[:8] + head[8:] + struct.pack(">30i", *self.values)
         udp = struct.pack(">HHHH", 5555, 9000, 8 + len(body), 0)
