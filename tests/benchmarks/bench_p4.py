@@ -1,7 +1,7 @@
 """Packets a second through the embedded P4 engine: `python tests/benchmarks/bench_p4.py` prints a table.
 
-Packets per second of CPU time, in process, batches of packets as numpy arrays, copies out included. BMv2 1.15.5 from pcap
-files ran agg30.p4 at 25.5 k packets/s on the machine of shared/reference; it is not run here.
+Packets per second of CPU time, in process, in batches of numpy arrays, the copy out included. BMv2 1.15.5
+from pcap files ran agg30.p4 at 25.5 k packets/s on the machine of shared/reference; it is not run here.
 """
 
 from __future__ import annotations
@@ -94,9 +94,8 @@ def switchgnn(count: int) -> tuple[Engine, Batch]:
 
 def main() -> None:
     """One row for each program: the median of several rounds."""
-    print(
-        f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one core, by CPU time"
-    )
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, Python {platform.python_version()}, one core, by CPU time")
     print(f"{'program':12} {'bytes':>6} {'in M/s':>8} {'passes M/s':>11} {'out/in':>7} {'build s':>8}")
     makers = [("ipv4", forwarder, 300_000), ("switchgnn", switchgnn, 150_000)]
     if REFERENCE.exists():

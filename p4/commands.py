@@ -1,0 +1,161 @@
+"""What the `netfold p4 ...` commands do; cli.py has their arguments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from p4 import show
+from p4.codegen import generate
+from p4.codegen.build import BuildError, build
+from p4.lang import Collector, Diagnostic, P4Error, ir, load_program
+from p4.targets.engine import Engine
+from p4.targets.pcap import PcapError, Record, read_pcap, write_pcap
+from p4.targets.stf import StfError, run_stf
+from p4.targets.target import TargetError
+
+
+def run_command(name: str, args: argparse.Namespace) -> int:
+    """One command's exit status; diagnostics and refusals go to standard error, with status 2."""
+    run = {"check": _check, "build": _build, "show": _show, "test": _test, "run": _run}[name]
+    try:
+        return run(args)
+    except P4Error as error:
+        for diagnostic in error.diagnostics:
+            print(diagnostic.render(), file=sys.stderr)
+        if args.json:
+            print(json.dumps({"errors": [_as_data(d) for d in error.diagnostics]}, indent=1))
+        return 2
+    except (BuildError, StfError, TargetError, PcapError) as error:
+        print(f"netfold: error: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"netfold: error: {error.filename}: {error.strerror}", file=sys.stderr)
+    return 2
+
+
+def _as_data(d: Diagnostic) -> dict[str, object]:
+    place = {"file": d.span.file.path, "line": d.span.line, "column": d.span.col} if d.span else {}
+    return {**place, "severity": d.severity, "message": d.message, "expected": d.expected}
+
+
+def _load(args: argparse.Namespace) -> ir.Program:
+    """The program, its warnings printed."""
+    sink = Collector()
+    defines = {}
+    for define in args.defines:
+        name, _, value = define.partition("=")
+        defines[name] = value or "1"
+    program = load_program(args.program, include=args.include, defines=defines, sink=sink)
+    for warning in sink.warnings:
+        print(warning.render(), file=sys.stderr)
+    return program
+
+
+def _check(args: argparse.Namespace) -> int:
+    program = _load(args)
+    if args.json:
+        print(
+            json.dumps(
+                {"errors": [], "controls": sorted(program.controls), "parsers": sorted(program.parsers)}
+            )
+        )
+    else:
+        print(f"{args.program}: correct")
+    return 0
+
+
+def _build(args: argparse.Namespace) -> int:
+    generated = generate(_load(args))
+    if args.source:
+        temporary = args.source.with_name(f".{args.source.name}.tmp")
+        temporary.write_text(generated.source)
+        temporary.replace(args.source)
+    library = build(generated)
+    if args.json:
+        print(
+            json.dumps({"library": str(library), "schema": json.loads(generated.schema.to_json())}, indent=1)
+        )
+    else:
+        print(library)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    program = _load(args)
+    if args.dot:
+        print(show.parser_dot(program))
+    elif args.json:
+        print(
+            json.dumps(
+                {
+                    "schema": json.loads(generate(program).schema.to_json()),
+                    "parsers": show.parser_edges(program),
+                },
+                indent=1,
+            )
+        )
+    else:
+        print(show.describe(program, generate(program).schema))
+    return 0
+
+
+def _engine(args: argparse.Namespace) -> Engine:
+    return Engine(build(generate(_load(args))))
+
+
+def _test(args: argparse.Namespace) -> int:
+    stf = args.stf or args.program.with_suffix(".stf")
+    with _engine(args) as engine:
+        report = run_stf(engine, stf)
+    failures = [vars(f) for f in report.failures]
+    if args.json:
+        print(json.dumps({"sent": report.sent, "matched": report.matched, "failures": failures}, indent=1))
+    else:
+        for f in report.failures:
+            where = f"{stf}:{f.line}" if f.line else str(stf)
+            print(f"{where}: port {f.port}: {f.message}")
+            for label, value in (("expected", f.expected), ("got", f.got)):
+                if value:
+                    print(f"  {label:8} {value}")
+        verdict = "failed" if failures else "passed"
+        print(f"{verdict}: {report.sent} packets sent, {report.matched} as expected, {len(failures)} not")
+    return 1 if failures else 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    arriving: list[tuple[int, int, bytes]] = []
+    for text in args.inputs:
+        port, _, name = text.partition("=")
+        if not port.isdigit() or not name or int(port) > 511:
+            raise PcapError(f"--in {text}: PORT=FILE is needed, with a port of 0 to 511")
+        arriving += [(r.time_us, int(port), r.data) for r in read_pcap(Path(name))]
+    arriving.sort(key=lambda x: x[0])
+    out: dict[int, list[Record]] = {}
+    with _engine(args) as engine:
+        if args.control:
+            run_stf(engine, args.control)
+        shown = Console(stderr=True)
+        bar = track(arriving, "packets", console=shown, disable=not shown.is_terminal, transient=True)
+        for time_us, port, data in bar:
+            engine.now_us = time_us
+            engine.send(port, data)
+            for packet in engine.receive():
+                out.setdefault(packet.port, []).append(Record(time_us, packet.data))
+        statistics = engine.statistics()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for port, records in out.items():
+        write_pcap(args.out / f"port{port}.pcap", records)
+    counts = {str(p): len(r) for p, r in sorted(out.items())}
+    if args.json:
+        print(json.dumps({"in": len(arriving), "out": counts, **statistics}, indent=1))
+    else:
+        print(
+            f"{len(arriving)} packets in; out: "
+            + (", ".join(f"port {p}: {n}" for p, n in counts.items()) or "none")
+        )
+    return 0
