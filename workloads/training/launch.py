@@ -52,7 +52,9 @@ def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -
         try:
             for job in jobs:
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_run, args=(job, rendezvous, theirs), daemon=True)
+                arguments = (job, rendezvous, theirs)
+                name = f"worker {job.local.rank}"
+                process = context.Process(target=_run, args=arguments, name=name, daemon=True)
                 process.start()
                 theirs.close()
                 processes.append(process)

@@ -1,4 +1,4 @@
-"""The models once more, with dense matrices in one process and torch's own autograd: what training must equal."""
+"""The models once more, dense, in one process, on torch's own autograd: what training must equal."""
 
 from __future__ import annotations
 

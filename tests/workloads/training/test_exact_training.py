@@ -10,7 +10,9 @@ import pytest
 
 from workloads.training.options import MODEL_NAMES
 
-_spec = importlib.util.spec_from_file_location("dense_reference", Path(__file__).with_name("dense_reference.py"))
+_spec = importlib.util.spec_from_file_location(
+    "dense_reference", Path(__file__).with_name("dense_reference.py")
+)
 assert _spec is not None and _spec.loader is not None
 dense = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(dense)
@@ -27,9 +29,7 @@ def test_every_model_on_workers_follows_dense_matrices(model, debian_part, run):
     expected, weights = dense.trajectory(debian_part, model, layers=LAYERS, hidden=HIDDEN, epochs=EPOCHS)
     assert expected[-1] < expected[0]
     for workers, method in ((1, "metis"), (2, "metis"), (4, "random")):
-        got = run(
-            debian_part, workers, method, model=model, layers=LAYERS, hidden=HIDDEN, epochs=EPOCHS
-        )
+        got = run(debian_part, workers, method, model=model, layers=LAYERS, hidden=HIDDEN, epochs=EPOCHS)
         np.testing.assert_allclose(losses(got), expected, rtol=1e-9)
         for name, value in weights.items():
             np.testing.assert_allclose(got.weights[name], value.detach().numpy(), rtol=1e-6, atol=1e-9)

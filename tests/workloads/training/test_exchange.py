@@ -1,4 +1,4 @@
-"""The boundary exchange between threads: who gets what, which epoch's messages, sampling, bytes; the ring sum."""
+"""The boundary exchange, between threads: who gets what of which epoch, sampling, bytes; the ring sum."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def test_stale_epochs_use_the_previous_messages_and_a_forced_sync_the_current_on
             assert torch.equal(halo[:, 0], feature(local.halo)[:, 0])
             seen.append(halo[:, 2].unique().tolist())
             (halo * (epoch + 1)).sum().backward()
-            users = sum(torch.bincount(torch.from_numpy(rows), minlength=len(local.inner)) for rows in local.send)
+            users = sum(
+                torch.bincount(torch.from_numpy(rows), minlength=len(local.inner)) for rows in local.send
+            )
             sent = users > 0
             grads.append((inner.grad[sent, 0] / users[sent]).unique().tolist())
         tags = {(t.epoch, t.direction): t.message_epoch for t in exchange.traffic}

@@ -28,7 +28,7 @@ def test_importance_is_one_at_the_top_equal_for_ties_and_blind_to_order(degrees,
     degrees = np.array(degrees)
     rank = percentile_rank(degrees)
     assert (rank[degrees == degrees.max()] == 1).all()
-    assert ((0 <= rank) & (rank <= 1)).all()
+    assert ((rank >= 0) & (rank <= 1)).all()
     for degree in np.unique(degrees):
         assert len(set(rank[degrees == degree])) == 1
     assert (np.diff(rank[np.argsort(degrees, kind="stable")]) >= 0).all()

@@ -1,0 +1,125 @@
+"""`netfold trace`: its table is the one the simulation reads, whole, and names what was measured."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netfold
+from workloads.compute import compute_table, load_device
+from workloads.compute_table import load_compute_table, measured_phases
+from workloads.graphs import load_graph
+from workloads.partition import partition_graph
+from workloads.systems import SYSTEMS
+from workloads.traces.kernels import TraceModel, WorkerSteps
+from workloads.traces.measure import time_step
+from workloads.traces.record import trace_facts
+from workloads.training.local_graph import local_graph
+
+SMALL = [
+    "trace",
+    "--graph",
+    "rmat:8:4",
+    "--workers",
+    "4",
+    "--layers",
+    "3",
+    "--hidden",
+    "16",
+    "--repeats",
+    "2",
+]
+
+
+@pytest.mark.parametrize("extra", [[], ["--no-pp", "--model", "sage"]])
+def test_every_system_finds_every_phase_in_the_trace(extra, tmp_path, capsys):
+    path = tmp_path / "trace.parquet"
+    assert netfold.main([*SMALL, *extra, "--json", "-o", str(path)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    graph = load_graph("rmat:8:4")
+    table = load_compute_table(path)
+    model = TraceModel("gcn", 3, 16, use_pp=not extra)
+    for system in SYSTEMS.values():
+        partition = partition_graph(graph, 4, balance=system.balance or "unit")
+        assert partition.digest in answer["partition_digests"].values()
+        modelled = compute_table(graph, partition, model, load_device("rtx3090"), cross_sum=system.cross_sum)
+        phases = measured_phases(table, modelled, system.name)
+        for phase, model_phase in zip(phases, modelled, strict=True):
+            for got, shape in ((phase.pre_ns, model_phase.pre_ns), (phase.post_ns, model_phase.post_ns)):
+                assert got.shape == (4,)
+                assert ((got > 0) == (shape > 0)).all()
+    assert set(table["system"]) == {"*", *SYSTEMS}
+    facts = trace_facts(path)
+    assert facts["graph_digest"] == graph.digest and "torch" in facts["device"]
+    assert [file.name for file in tmp_path.iterdir()] == ["trace.parquet"]
+    spread = pd.read_parquet(path)
+    assert ((spread["low_ns"] <= spread["ns"]) & (spread["ns"] <= spread["high_ns"])).all()
+
+
+def test_a_simulation_takes_its_compute_time_from_the_trace(tmp_path, capsys):
+    path = tmp_path / "trace.parquet"
+    assert netfold.main([*SMALL, "--json", "-o", str(path)]) == 0
+    capsys.readouterr()
+    long = pd.read_parquet(path)
+    long["ns"] *= 1000
+    long.to_parquet(tmp_path / "long.parquet")
+    run = [
+        *("run", "--graph", "rmat:8:4", "--workers", "4", "--topology", "star", "--system", "host,switchgnn"),
+        *("--set", "model.layers=3", "--set", "model.hidden=16", "--no-plots", "--json"),
+    ]
+    compute = {}
+    for name in ("trace", "long"):
+        chosen = ["--set", f"compute.table={tmp_path / name}.parquet", "-o", str(tmp_path / name)]
+        assert netfold.main([*run, *chosen]) == 0
+        capsys.readouterr()
+        files = sorted((tmp_path / name).glob("host*/summary.json"))
+        compute[name] = json.loads(files[0].read_text())["compute_time_ns"]
+    host = long[long["system"] == "host"].groupby("worker")["ns"].sum()
+    assert compute["long"] > 500 * compute["trace"] > 0
+    assert compute["long"] >= 0.9 * host.max()
+
+
+def test_steps_cover_each_phase_once_and_idle_phases_take_no_time():
+    graph = load_graph("karate")
+    local = local_graph(graph, partition_graph(graph, 2), 0)
+    steps = WorkerSteps(local, "switch").steps(TraceModel("gcn", 3, 8, use_pp=True), [8, 8, 8, 2])
+    keys = [(s.layer, s.direction, s.phase) for s in steps]
+    assert sorted(keys) == sorted(
+        (layer, way, part)
+        for layer in (1, 2, 3)
+        for way in ("forward", "backward")
+        for part in ("pre", "post")
+    )
+    assert {key for key, s in zip(keys, steps, strict=True) if s.step is None} == {
+        (1, "forward", "pre"),
+        (1, "backward", "post"),
+    }
+    assert time_step(None, 5) == (0, 0, 0)
+
+
+def test_timing_warms_up_and_orders_its_quartiles():
+    calls = []
+    low, median, high = time_step(lambda: calls.append(np.arange(10).sum()), 7)
+    assert len(calls) == 9
+    assert 0 <= low <= median <= high
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--layers", "0"], "layers: 0 given"),
+        (["--repeats", "0"], "repeats: 0 given"),
+        (["-o", "trace.csv"], "must end in .parquet"),
+        (["--workers", "1000"], "only 256 vertices"),
+        (["--graph", "nonsense"], "no such name"),
+        (["-o", "/proc/none/trace.parquet"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, told, tmp_path, capsys):
+    assert netfold.main([*SMALL, "-o", str(tmp_path / "trace.parquet"), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("netfold: error: ") and error.count("\n") == 1
+    assert told in error

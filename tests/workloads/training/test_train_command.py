@@ -1,0 +1,184 @@
+"""`netfold train` from the front door, and the local cluster's behaviour when workers die."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import netfold
+from workloads.partition import partition_graph
+from workloads.training.data import training_data
+from workloads.training.dropout import kept
+from workloads.training.launch import WorkerError, train_cluster
+from workloads.training.options import TrainOptions
+from workloads.training.prepare import make_jobs
+
+KARATE = ["train", "--graph", "karate", "--workers", "2", "--hidden", "8", "--epochs", "6"]
+ROOT = Path(netfold.__file__).parent
+
+
+def test_a_run_leaves_a_folder_that_repeats_byte_for_byte(tmp_path, capsys):
+    command = [*KARATE, "--system", "sylvie", "--json"]
+    assert netfold.main([*command, "-o", str(tmp_path / "a")]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["summary"]["epochs"] == 6
+    assert answer["settings"]["made_up"].startswith("features: identity")
+    assert netfold.main([*command, "-o", str(tmp_path / "b")]) == 0
+    for name in ("epochs.parquet", "exchanges.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    epochs = pd.read_parquet(tmp_path / "a" / "epochs.parquet")
+    assert list(epochs["epoch"]) == list(range(6))
+    assert answer["summary"]["embeddings_bytes"] == epochs["embeddings_bytes"].sum() > 0
+    times = pd.read_parquet(tmp_path / "a" / "times.parquet")
+    assert (times["epoch_ns"].dropna() > 0).all() and set(times["worker"]) == {0, 1}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_people_read_scores_and_bytes(tmp_path, capsys):
+    assert netfold.main([*KARATE, "-o", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr().out
+    assert "accuracy" in shown and "embeddings" in shown and "made up" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--graph", "ring:10"], "no labels"),
+        (["--workers", "0"], "workers: 0 given"),
+        (["--dropout", "1"], "dropout: 1.0 given; allowed: 0 to 0.99"),
+        (["--lr", "nan"], "lr: nan given"),
+        (["--delta", "0"], "gap: 0 given"),
+        (["--system", "bns-gcn", "--model", "gat"], "gat with bns-gcn"),
+        (["--workers", "35"], "only 34 vertices"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, told, tmp_path, capsys):
+    assert netfold.main([*KARATE, "-o", str(tmp_path / "run"), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("netfold: error: ") and error.count("\n") == 1
+    assert told in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_torch_the_command_says_so_and_the_others_run():
+    code = (
+        "import sys, importlib.abc\n"
+        "class Block(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name.partition('.')[0] == 'torch': raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Block())\n"
+        "import importlib.util\n"
+        "real = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *a: None if name == 'torch' else real(name, *a)\n"
+        "import netfold\n"
+        "assert netfold.main(['graph', 'list']) == 0\n"
+        "assert netfold.main(['train', '--graph', 'karate']) == 2\n"
+        "assert netfold.main(['trace', '-o', 'x.parquet']) == 2\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("pip install 'netfold[train]'") == 2
+
+
+def jobs(graph, workers, **options):
+    chosen = TrainOptions(hidden=8, epochs=100_000, timeout_s=20, **options)
+    return make_jobs(graph, partition_graph(graph, workers), training_data(graph, 1), chosen)
+
+
+def test_a_killed_worker_ends_the_job_and_is_named(karate):
+    def kill(row):
+        if row["epoch"] == 3:
+            [victim] = [p for p in multiprocessing.active_children() if p.name == "worker 1"]
+            os.kill(victim.pid, signal.SIGKILL)
+
+    start = time.monotonic()
+    with pytest.raises(WorkerError, match=r"^worker 1 of 3 was killed by SIGKILL.*all workers were ended$"):
+        train_cluster(jobs(karate, 3), kill)
+    assert time.monotonic() - start < 30  # what the issue promises
+    assert not multiprocessing.active_children()
+
+
+def test_a_failing_worker_is_named_with_its_reason(karate):
+    broken = jobs(karate, 2)
+    object.__setattr__(broken[1], "features", broken[1].features[:-1])
+    with pytest.raises(WorkerError, match=r"worker 1 of 2 failed: \w+: .*\.py:\d+\)") as told:
+        train_cluster(broken, lambda row: None)
+    assert "\n" not in str(told.value)
+
+
+def test_a_diverged_loss_says_what_to_change(karate):
+    spoiled = jobs(karate, 2)
+    spoiled[0].features[0, 0] = float("nan")
+    with pytest.raises(WorkerError, match="loss is no longer finite in epoch 0; lower --lr"):
+        train_cluster(spoiled, lambda row: None)
+    spoiled = jobs(karate, 2, system="sylvie")
+    spoiled[0].features[:] = float("nan")
+    with pytest.raises(WorkerError, match="NaN or infinity in the embeddings of layer 1, epoch 0"):
+        train_cluster(spoiled, lambda row: None)
+
+
+def parents() -> dict[int, int]:
+    """The parent of every process, by id."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            found[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def family_of(pid: int) -> list[int]:
+    """Children, their children, and so on."""
+    parent = parents()
+    family = [pid]
+    for member in family:
+        family += [child for child, of in parent.items() if of == member]
+    return family[1:]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_workers_do_not_outlive_a_killed_launcher(tmp_path):
+    command = [sys.executable, "-m", "netfold", *KARATE[:-1], "100000", "-o", str(tmp_path / "run")]
+    launcher = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    family: list[int] = []
+    while len(family) < 4 and time.monotonic() < deadline:  # fork server, tracker, two workers
+        time.sleep(0.3)
+        family = family_of(launcher.pid)
+    assert len(family) >= 4
+    launcher.kill()
+    launcher.wait()
+    while any(alive(pid) for pid in family) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not [pid for pid in family if alive(pid)]
+
+
+def test_dropout_keeps_its_share_and_depends_on_vertex_column_and_key():
+    import torch
+
+    vertices = torch.arange(3000, dtype=torch.int32)
+    mask = kept(vertices, 100, 0.3, 12345)
+    assert abs(float(mask.double().mean()) - 0.7) < 5 * (0.21 / mask.numel()) ** 0.5
+    assert torch.equal(kept(vertices[50:60], 100, 0.3, 12345), mask[50:60])
+    assert float((mask == kept(vertices, 100, 0.3, 12346)).double().mean()) == pytest.approx(0.58, abs=0.01)
+    for shifted in (mask.roll(1, 0), mask.roll(1, 1)):
+        assert float((mask == shifted).double().mean()) == pytest.approx(0.58, abs=0.01)
+    assert (mask.double().mean(0) - 0.7).abs().max() < 5 * (0.21 / 3000) ** 0.5
+    assert (mask.double().mean(1) - 0.7).abs().max() < 5 * (0.21 / 100) ** 0.5
