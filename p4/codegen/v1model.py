@@ -11,6 +11,7 @@ from p4.codegen.schema import Schema
 from p4.codegen.statements import StatementWriter
 from p4.lang import ast, ir
 from p4.lang import types as ty
+from p4.lang.tokens import parse_number
 
 _BLOCKS = ("parser", "verify", "ingress", "egress", "compute", "deparser")
 
@@ -188,16 +189,22 @@ def _listed(program: ir.Program, record: ty.Record, path: str, lists: dict[int, 
 
 
 def _field_lists(program: ir.Program, written: ast.FieldDecl) -> list[int]:
+    """The numbers in a field's @field_list: plain, constants, or members of a serializable enum."""
     out = []
     for note in written.annotations:
         if note.name != "field_list":
             continue
-        for token in note.body:
-            if token.kind == "INT":
-                out.append(int(token.text, 0))
-            elif token.kind == "ID":
-                constant = program.constants.get(token.text)
-                if constant is None:
-                    raise unsupported(token.span, f"'{token.text}' in @field_list", "a number or a constant")
-                out.append(int(constant.value))
+        texts = "".join(t.text for t in note.body[1:-1]).split(",")
+        for text in texts:
+            enum, _, member = text.rpartition(".")
+            if text[:1].isdigit():
+                out.append(parse_number(text)[0])
+            elif enum in program.enums and member in program.enums[enum].members:
+                out.append(program.enums[enum].value(member))
+            elif text in program.constants:
+                out.append(int(program.constants[text].value))
+            else:
+                raise unsupported(
+                    note.span, f"'{text}' in @field_list", "a number, a constant, an enum's member"
+                )
     return out

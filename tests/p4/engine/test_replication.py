@@ -8,15 +8,15 @@ import pytest
 from p4.targets import Engine, Packet
 
 PARTS = {
-    "types": "header k_t { bit<8> op; bit<8> n; bit<8> kind; bit<8> kept; bit<8> lost; bit<8> rid; bit<16> len; }",
-    "meta": "@field_list(1, 2) bit<8> kept; bit<8> lost; @field_list(2) bit<8> loops;",
+    "types": "enum bit<8> lists { first = 1 } const bit<8> two = 2; header k_t { bit<8> op; bit<8> n; bit<8> kind; bit<8> kept; bit<8> lost; bit<8> rid; bit<16> len; }",
+    "meta": "@field_list(lists.first, 2) bit<8> kept; bit<8> lost; @field_list(two) bit<8> loops;",
     "headers": "k_t k;",
     "parser": "state start { p.extract(h.k); transition accept; }",
     "deparser": "p.emit(h.k);",
     "ingress": """
         s.egress_spec = 1;
         if (s.instance_type == 4 || s.instance_type == 6) { h.k.kept = m.kept; h.k.lost = m.lost; h.k.kind = (bit<8>)s.instance_type; }
-        m.kept = m.kept + 3; m.lost = 9;
+        m.kept = m.kept + 3; m.lost = 9; m.loops = m.loops + 1;
         if (h.k.op == 1) { mark_to_drop(s); }
         if (h.k.op == 2) { s.mcast_grp = 5; }
         if (h.k.op == 3) { clone(CloneType.I2E, 7); h.k.n = 99; }
@@ -29,8 +29,8 @@ PARTS = {
         if (s.instance_type == 1 || s.instance_type == 2 || s.instance_type == 5) {
             h.k.kind = (bit<8>)s.instance_type; h.k.kept = m.kept; h.k.lost = m.lost; h.k.rid = (bit<8>)s.egress_rid; }
         h.k.len = (bit<16>)s.packet_length;
-        if (h.k.op == 6 && s.instance_type == 0) { clone_preserving_field_list(CloneType.E2E, 7, 1); h.k.n = 42; }
-        if (h.k.op == 7 && h.k.n > 0) { h.k.n = h.k.n - 1; recirculate_preserving_field_list(2); }
+        if (h.k.op == 6 && s.instance_type == 0) { clone_preserving_field_list(CloneType.E2E, 7, (bit<8>)lists.first); h.k.n = 42; }
+        if (h.k.op == 7 && h.k.n > 0) { h.k.n = h.k.n - 1; recirculate_preserving_field_list(two); }
         if (h.k.op == 9) { mark_to_drop(s); }
         if (h.k.op == 11) { recirculate_preserving_field_list(1); }
     """,
