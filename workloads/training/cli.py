@@ -89,18 +89,26 @@ def _train(args: argparse.Namespace) -> int:
     if not 1 <= args.workers <= MOST_WORKERS:
         raise InputError(f"workers: {args.workers} given; allowed on one machine: 1 to {MOST_WORKERS}")
     # These import torch, which is optional.
-    from workloads.training.launch import train_cluster  # noqa: PLC0415
+    from workloads.training.launch import torchrun_rank, train_cluster  # noqa: PLC0415
     from workloads.training.prepare import make_jobs  # noqa: PLC0415
     from workloads.training.records import settings, write_run  # noqa: PLC0415
+    from workloads.training.worker import train_worker  # noqa: PLC0415
 
+    rank = torchrun_rank(args.workers)
     graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=True)
     data = training_data(graph, args.seed)
     partition = partition_graph(graph, args.workers, method=args.partition, seed=args.seed)
     name = f"train-{options.system}-{options.model}-{Path(args.graph).stem}-{args.workers}"
     folder = args.output or Path("results") / name.replace(":", "-")
-    jobs = make_jobs(graph, partition, data, options)
     with training_progress(f"{options.system} {options.model}", options.epochs) as on_epoch:
-        run = train_cluster(jobs, on_epoch)
+        if rank is None:
+            run = train_cluster(make_jobs(graph, partition, data, options), on_epoch)
+        else:
+            [job] = make_jobs(graph, partition, data, options, ranks=[rank])
+            mine = train_worker(job, "env://", on_epoch)
+            if mine is None:
+                return 0  # worker 0 has the results
+            run = mine
     about = settings(graph, partition, data, options)
     figures = write_run(folder, about, run)
     if args.json:

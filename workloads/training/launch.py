@@ -69,6 +69,19 @@ def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -
                 connection.close()
 
 
+def torchrun_rank(workers: int) -> int | None:
+    """Which worker this process is when torchrun started it (on one machine or many), else None.
+
+    Raises InputError when torchrun started another number of processes.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    started = int(os.environ["WORLD_SIZE"])
+    if started != workers:
+        raise InputError(f"workers: {workers} given, but torchrun started {started} processes")
+    return int(os.environ["RANK"])
+
+
 def _follow(
     processes: list[Any], connections: list[Connection], on_epoch: Callable[[dict[str, Any]], None]
 ) -> Trained:

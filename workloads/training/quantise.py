@@ -10,10 +10,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from workloads.errors import InputError
+
 WIDTHS = (1, 2, 4, 8)
 
 
-class NotFiniteError(ValueError):
+class NotFiniteError(InputError):
     """A vector to be quantised holds NaN or infinity, or its range overflows."""
 
 

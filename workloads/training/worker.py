@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from workloads.errors import InputError
 from workloads.training.adjacency import Adjacency
 from workloads.training.exchange import FORWARD, EpochPlan, Exchange
 from workloads.training.extractor import LEVELS, node_bits
@@ -28,7 +29,7 @@ from workloads.training.wire import Wire
 KINDS = ("embeddings", "gradients", "scales", "weights", "control")
 
 
-class LossError(ValueError):
+class LossError(InputError):
     """The loss is no longer finite."""
 
 

@@ -154,6 +154,22 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.slow
+def test_torchrun_gives_the_same_trajectory(tmp_path):
+    run = [*KARATE, "-o"]
+    assert netfold.main([*run, str(tmp_path / "own")]) == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "-m", "netfold", *run, str(tmp_path / "torchrun")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in ("epochs.parquet", "exchanges.parquet"):
+        assert (tmp_path / "torchrun" / name).read_bytes() == (tmp_path / "own" / name).read_bytes()
+    command[command.index("--workers") + 1] = "3"
+    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "workers: 3 given, but torchrun started 2 processes" in refused.stderr
+
+
+@pytest.mark.slow
 def test_workers_do_not_outlive_a_killed_launcher(tmp_path):
     command = [sys.executable, "-m", "netfold", *KARATE[:-1], "100000", "-o", str(tmp_path / "run")]
     launcher = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
