@@ -32,7 +32,8 @@ class Records:
         """One Parquet table ("queues", "blocks", "epochs", "packets") of one run. Raises InputError."""
         path = self.folder / label / f"{name}.parquet"
         try:
-            return pd.read_parquet(path, columns=SCHEMAS[name].names)
+            with path.open("rb") as file:  # pyarrow itself refuses names that are not UTF-8
+                return pd.read_parquet(file, columns=SCHEMAS[name].names)
         except Exception as error:  # pyarrow raises a dozen kinds on missing and damaged files
             reason = str(error).partition("\n")[0][:80]
             raise InputError(f"{path}: not a readable table ({reason})") from None

@@ -68,6 +68,9 @@ def run_job(job: Job, folder: Path, engine: str, pipe: Connection) -> None:
         pipe.send(("failed", str(error), ""))
     except BrokenPipeError:
         pass  # the parent is gone; nobody is left to tell
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        pipe.send(("failed", f"its results cannot be written ({reason})", traceback.format_exc()))
     except Exception as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())
         pipe.send(("failed", line[:300], traceback.format_exc()))

@@ -8,6 +8,7 @@ The same seed and versions give byte-identical Parquet: no times of day, fixed o
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -94,7 +95,8 @@ def write_table(path: Path, columns: Mapping[str, np.ndarray], schema: pa.Schema
         for name, kind in zip(schema.names, schema.types, strict=True)
     ]
     table = pa.Table.from_arrays(arrays, schema=schema)
-    pq.write_table(table, path, compression="zstd", row_group_size=1 << 20)
+    with path.open("wb") as file:  # pyarrow itself refuses names that are not UTF-8
+        pq.write_table(table, file, compression="zstd", row_group_size=1 << 20)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -106,34 +108,80 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 class ResultsFolder:
     """A results folder under construction: written beside its place, moved there by `commit`.
 
-    Raises InputError when the place is taken by something that is not a results folder, or cannot be written.
+    A place that is a symbolic link stays one: what it points to is written. Raises InputError when the place
+    is taken by something that is not a results folder, is where the user stands, or cannot be written.
     """
 
     def __init__(self, place: Path) -> None:
-        self.place = place
-        self.building = place.parent / f".{place.name}.building-{os.getpid()}"
-        if place.exists() and not is_results(place) and (not place.is_dir() or any(place.iterdir())):
-            raise InputError(f"--output: {place} exists and is no results folder; give another place")
+        self.given = place
+        self.place = Path(os.path.realpath(place))
+        self.building = self.place.parent / f".{self.place.name}.building-{os.getpid()}"
+        self.made: list[Path] = []  # parents that were missing, innermost first
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            if self.place.is_dir():
+                free = is_results(self.place) or not any(self.place.iterdir())
+            else:
+                free = not os.path.lexists(self.place)
+            if not free:
+                raise InputError(f"--output: {place} exists and is no results folder; give another place")
+            if Path.cwd().is_relative_to(self.place):
+                raise InputError(f"--output: {place} is the current folder; name one in it")
+            self._make_parents()
             shutil.rmtree(self.building, ignore_errors=True)
             self.building.mkdir()
         except OSError as error:
-            raise InputError(f"--output: {place} cannot be written ({error.strerror})") from None
+            self.discard()
+            raise self._unwritable(error) from None
+
+    def _make_parents(self) -> None:
+        for parent in self.place.parents:
+            if parent.exists():
+                break
+            self.made.append(parent)
+        for parent in reversed(self.made):
+            parent.mkdir(exist_ok=True)
+
+    def _unwritable(self, error: OSError) -> InputError:
+        return InputError(f"--output: {self.given} cannot be written ({error.strerror or error})")
 
     def commit(self, scenario_toml: str, summary: Mapping[str, Any]) -> None:
-        """Write the two top files and move the folder into place, over earlier results of the same name."""
-        (self.building / "scenario.toml").write_text(scenario_toml, encoding="utf-8")
-        write_json(self.building / "summary.json", summary)
+        """Write the two top files and move the folder into place, over earlier results of the same name.
+
+        Raises InputError when it cannot be written; earlier results are then where they were.
+        """
         aside = self.place.parent / f".{self.place.name}.replaced-{os.getpid()}"
-        if self.place.exists():
-            os.replace(self.place, aside)
-        os.replace(self.building, self.place)
+        try:
+            (self.building / "scenario.toml").write_text(scenario_toml, encoding="utf-8")
+            write_json(self.building / "summary.json", summary)
+            while not self._move_in(aside):
+                shutil.rmtree(aside, ignore_errors=True)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        finally:
+            if aside.exists() and not self.place.exists():
+                os.replace(aside, self.place)
         shutil.rmtree(aside, ignore_errors=True)
 
+    def _move_in(self, aside: Path) -> bool:
+        """Step earlier results aside and take their name; False where another run took it in between."""
+        if self.place.exists():
+            os.replace(self.place, aside)
+        try:
+            os.replace(self.building, self.place)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+        return True
+
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind, parents that were made for the results included."""
         shutil.rmtree(self.building, ignore_errors=True)
+        for parent in self.made:
+            try:
+                parent.rmdir()
+            except OSError:  # it holds something by now
+                break
 
 
 def is_results(folder: Path) -> bool:

@@ -35,7 +35,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
-        raise InputError(f"output folder: {folder} cannot be written: {error.strerror}") from error
+        raise InputError(f"output folder: {folder} cannot be written: {error.strerror or error}") from error
     try:
         yield work
         work.chmod(0o755)
@@ -48,7 +48,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         else:
             os.replace(work, folder)
     except OSError as error:
-        raise InputError(f"output folder: {folder} cannot be written: {error.strerror}") from error
+        raise InputError(f"output folder: {folder} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

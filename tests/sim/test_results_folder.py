@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +63,87 @@ def test_commit_replaces_earlier_results_and_discard_leaves_nothing(tmp_path: Pa
     third = ResultsFolder(place)
     third.discard()
     assert [entry.name for entry in place.parent.iterdir()] == ["results"]
+
+
+def test_discard_removes_the_parents_it_made_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    ResultsFolder(tmp_path / "mine" / "a" / "b").discard()
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+    folder = ResultsFolder(tmp_path / "mine" / "a" / "b")
+    (tmp_path / "mine" / "a" / "note").write_text("...")
+    folder.discard()
+    assert (tmp_path / "mine" / "a" / "note").is_file()
+
+
+def test_links_stay_links(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    (tmp_path / "dangling").symlink_to("new")
+    for link, target in (("link", "disk"), ("dangling", "new")):
+        for _ in range(2):
+            ResultsFolder(tmp_path / link).commit("[netfold]\n", {})
+        assert (tmp_path / link).is_symlink()
+        assert is_results(tmp_path / target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "disk", "link", "new"]
+
+
+def test_names_that_cannot_be_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="too long"):
+        ResultsFolder(tmp_path / ("x" * 300))
+    with pytest.raises(InputError, match="too long"):  # the name itself fits, the temporary one does not
+        ResultsFolder(tmp_path / "deep" / ("x" * 250))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_current_folder_is_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match="current folder"):
+        ResultsFolder(Path())
+
+
+def test_names_need_not_be_utf8(tmp_path: Path) -> None:
+    folder = ResultsFolder(tmp_path / "caf\udce9")
+    write_run(folder.building / "host", {}, {"queues": QUEUES})
+    folder.commit("[netfold]\n", {})
+    assert is_results(tmp_path / "caf\udce9")
+
+
+def test_earlier_results_stay_when_new_ones_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ResultsFolder(tmp_path / "r").commit("[netfold]\n", {"order": ["first"]})
+    before = (tmp_path / "r" / "summary.json").read_bytes()
+    second = ResultsFolder(tmp_path / "r")
+    rename = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if source == second.building:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(InputError, match="No space left"):
+        second.commit("[netfold]\n", {"order": ["second"]})
+    second.discard()
+    assert (tmp_path / "r" / "summary.json").read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_run_that_ends_in_between_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = ResultsFolder(tmp_path / "r"), tmp_path / "other"
+    ResultsFolder(other).commit("[netfold]\n", {"order": ["other"]})
+    rename = os.replace
+
+    def late(source: Path, target: Path) -> None:
+        if source == mine.building and other.exists():
+            rename(other, target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    mine.commit("[netfold]\n", {"order": ["mine"]})
+    assert "mine" in (tmp_path / "r" / "summary.json").read_text()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r"]
 
 
 def test_other_peoples_folders_are_left_alone(tmp_path: Path) -> None:
