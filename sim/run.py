@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import signal
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,7 +135,12 @@ class _Child:
         self.pipe, theirs = context.Pipe(duplex=False)
         arguments = (job, folder, engine, theirs)
         self.process: BaseProcess = context.Process(target=run_job, args=arguments, daemon=True)
-        self.process.start()
+        # The child inherits the mask: a Ctrl-C while it still imports is not its to answer with a traceback.
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         theirs.close()
 
     def join(self) -> None:
