@@ -16,7 +16,7 @@ from types import FrameType
 from sim.scenario import Scenario
 from sim.scenario_io import dump_scenario, load_scenario, parse_overrides
 from workloads.errors import InputError
-from workloads.systems import SYSTEMS
+from workloads.systems import SYSTEMS, find_systems
 
 RUN_SYSTEMS = "host,g3,strawman,presum,switchgnn,switchgnn-no-gamr"
 INTERRUPTED = 130
@@ -129,6 +129,8 @@ def _systems(args: argparse.Namespace) -> int:
 
 def _overrides(args: argparse.Namespace) -> dict[str, object]:
     given = parse_overrides(args.settings)
+    if args.system is not None:
+        find_systems(args.system)  # an empty list must not fall back to the command's default
     named = {
         "graph.source": args.graph,
         "graph.scale": args.scale,

@@ -6,6 +6,7 @@ Equal records give equal files: no date, a fixed salt for the SVG's ids.
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +38,10 @@ MAX_POINTS = 2000  # per line; more cannot be seen and make an SVG slow
 
 
 def draw_all(records: Records, folder: Path) -> list[Path]:
-    """Write every figure the records allow into `folder` (created); the paths written, PNG before SVG."""
+    """Write every figure the records allow into `folder` (created); the paths written, PNG before SVG.
+
+    Each file is whole or not there. Raises OSError when one cannot be written.
+    """
     written: list[Path] = []
     drawers: dict[str, Callable[[Records], Figure | None]] = {
         "comparison": draw_comparison,
@@ -51,8 +55,12 @@ def draw_all(records: Records, folder: Path) -> list[Path]:
                 continue
             folder.mkdir(parents=True, exist_ok=True)
             for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
-                path = folder / f"{name}{suffix}"
-                figure.savefig(path, metadata=metadata)
+                path, part = folder / f"{name}{suffix}", folder / f".{name}.part{suffix}"
+                try:
+                    figure.savefig(part, metadata=metadata)
+                    os.replace(part, path)
+                finally:
+                    part.unlink(missing_ok=True)
                 written.append(path)
     return written
 

@@ -8,25 +8,47 @@ from pathlib import Path
 from rich.console import Console
 
 from analysis.plots import draw_all
-from analysis.records import load_records
-from analysis.tables import as_plain, published_table, sweep_table, systems_table
+from analysis.records import Records, load_records
+from analysis.tables import as_plain, narrow_tables, published_table, sweep_table, systems_table
+from workloads.errors import InputError
 
 WIDE = 200  # columns when the output is no terminal: enough for the comparison
 
 
 def render(folder: Path, *, plots: bool, as_json: bool) -> None:
-    """Show a results folder. Raises InputError when it is none."""
+    """Show a results folder. Raises InputError when it is none, and after the tables when its figures cannot
+    be written.
+    """
     records = load_records(folder)
-    figures = draw_all(records, folder / "figures") if plots else []
+    figures, unwritten = _draw(records) if plots else ([], None)
     if as_json:
         print(json.dumps(as_plain(records) | {"figures": [str(path) for path in figures]}, indent=2))
-        return
+    else:
+        _print(records, figures)
+    if unwritten:
+        raise unwritten
+
+
+def _draw(records: Records) -> tuple[list[Path], InputError | None]:
+    place = records.folder / "figures"
+    try:
+        return draw_all(records, place), None
+    except OSError as error:
+        reason = error.strerror or error
+        return [], InputError(f"{place}: figures cannot be written ({reason}); --no-plots leaves them out")
+
+
+def _print(records: Records, figures: list[Path]) -> None:
     console = wide_console()
-    for part in (systems_table(records), sweep_table(records), published_table(records)):
+    sections = [systems_table(records)]
+    anywhere = console.options.update(max_width=1000)
+    if console.measure(sections[0], options=anywhere).maximum > console.width:
+        sections = narrow_tables(records)
+    for part in (*sections, sweep_table(records), published_table(records)):
         if part is not None:
-            console.print(part)
+            console.print(part, highlight=False)
     lines = [f"{label}: failed: {reason}" for label, reason in records.summary["failures"].items()]
-    lines.append(f"records: {folder}")
+    lines.append(f"records: {records.folder}")
     lines += [f"figure:  {path}" for path in figures if path.suffix == ".png"]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+from rich import box
 from rich.table import Table
 
 from analysis.metrics import comparison, memory_sweep
@@ -14,33 +16,63 @@ from analysis.records import Records
 from sim.quantities import format_bytes, format_count, format_ns
 
 
+def _percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:+.0%}"
+
+
+def _time(value: float) -> str:
+    return "-" if math.isnan(value) else format_ns(value)
+
+
+# Parts of the comparison: columns as (heading, column of `comparison`, how to show it).
+_Column = tuple[str, str, Callable[[float], str]]
+_COLUMNS: dict[str, list[_Column]] = {
+    "Traffic of one epoch": [
+        ("up", "up_bytes", format_bytes),
+        ("down", "down_bytes", format_bytes),
+        ("total", "total_bytes", format_bytes),
+        ("vs host", "traffic_vs_host", _percent),
+    ],
+    "Switches": [
+        ("backlog p50", "backlog_p50_bytes", format_bytes),
+        ("p99", "backlog_p99_bytes", format_bytes),
+        ("max", "backlog_max_bytes", format_bytes),
+        ("recirc. passes", "recirculated_passes", format_count),
+        ("bypassed", "bypassed_share", "{:.0%}".format),
+    ],
+    "Times, recirculation free and within Tofino's limits": [
+        ("comm free", "comm_free_ns", _time),
+        ("comm tofino", "comm_tofino_ns", _time),
+        ("epoch free", "epoch_free_ns", _time),
+        ("vs host", "epoch_vs_host", _percent),
+        ("epoch tofino", "epoch_tofino_ns", _time),
+        ("vs host", "epoch_tofino_vs_host", _percent),
+    ],
+}
+
+
 def systems_table(records: Records) -> Table:
     """One row per system: traffic, backlog, recirculation, bypass, times in both recirculation modes."""
     table = Table(title="Systems, one epoch", caption=records.provenance(), title_justify="left")
-    table.add_column("system")
-    for heading in (
-        "up", "down", "total", "vs host", "backlog p50", "p99", "max", "recirc. passes", "bypassed",
-        "comm free", "comm tofino", "epoch free", "vs host", "epoch tofino", "vs host",
-    ):  # fmt: skip
+    return _fill(table, records, [column for columns in _COLUMNS.values() for column in columns])
+
+
+def narrow_tables(records: Records) -> list[Table]:
+    """The same as `systems_table` in three tables that fit a terminal of 80 columns."""
+    tables = []
+    for title, columns in _COLUMNS.items():
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        tables.append(_fill(table, records, columns))
+    tables[-1].caption = records.provenance()
+    return tables
+
+
+def _fill(table: Table, records: Records, columns: list[_Column]) -> Table:
+    table.add_column("system", no_wrap=True)
+    for heading, _, _ in columns:
         table.add_column(heading, justify="right")
     for system, row in comparison(records).iterrows():
-        backlog = [format_bytes(row[f"backlog_{which}_bytes"]) for which in ("p50", "p99", "max")]
-        table.add_row(
-            str(system),
-            format_bytes(row["up_bytes"]),
-            format_bytes(row["down_bytes"]),
-            format_bytes(row["total_bytes"]),
-            _percent(row["traffic_vs_host"]),
-            *backlog,
-            format_count(row["recirculated_passes"]),
-            f"{row['bypassed_share']:.0%}",
-            _time(row["comm_free_ns"]),
-            _time(row["comm_tofino_ns"]),
-            _time(row["epoch_free_ns"]),
-            _percent(row["epoch_vs_host"]),
-            _time(row["epoch_tofino_ns"]),
-            _percent(row["epoch_tofino_vs_host"]),
-        )
+        table.add_row(str(system), *(show(row[source]) for _, source, show in columns))
     return table
 
 
@@ -101,11 +133,3 @@ def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
         {str(name): getattr(value, "item", lambda value=value: value)() for name, value in row.items()}
         for row in rows
     ]
-
-
-def _percent(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:+.0%}"
-
-
-def _time(value: float) -> str:
-    return "-" if math.isnan(value) else format_ns(value)

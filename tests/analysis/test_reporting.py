@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
+from rich.console import Console
 
 import analysis.cli
 from analysis.metrics import backlog_over_time, change, comparison, memory_sweep
@@ -186,6 +191,41 @@ def test_render_prints_tables(records: Records, capsys: pytest.CaptureFixture[st
     ):
         assert word in shown
     assert not (records.folder / "figures").exists()
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_every_width_gets_every_figure(records: Records, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    monkeypatch.setattr("analysis.render.wide_console", lambda: console)
+    render(records.folder, plots=False, as_json=False)
+    shown = console.export_text().partition("The SwitchGNN paper")[0]
+    assert "…" not in shown
+    for figure in ("190 B", "-81%", "50 B", "50%", "26.0 µs", "60.0 µs", "switchgnn-no-gamr", "simulated"):
+        assert figure in shown
+    assert ("Switches" in shown) == (width < 200)
+
+
+def test_figures_that_cannot_be_written_are_one_line_after_the_tables(
+    records: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (records.folder / "figures").write_text("a file in the way")
+    for as_json in (False, True):
+        with pytest.raises(InputError, match="figures cannot be written"):
+            render(records.folder, plots=True, as_json=as_json)
+        assert "switchgnn-no-gamr" in capsys.readouterr().out
+
+
+def test_a_figure_is_whole_or_not_there(
+    records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Figure, path: Path, **_: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    with pytest.raises(OSError, match="No space left"):
+        draw_all(records, tmp_path / "figures")
+    assert list((tmp_path / "figures").iterdir()) == []
 
 
 def test_folders_that_are_no_results(tmp_path: Path) -> None:
