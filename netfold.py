@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from importlib import import_module, metadata
 from typing import NoReturn
@@ -33,9 +35,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command. Exit status 0 done, 2 bad input, 130 interrupted."""
-    args = build_parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A stray byte of a path, or a micro sign in an ASCII locale, is shown escaped and ends no command.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return int(args.run(args))
+        args = build_parser().parse_args(argv)
+        status = int(args.run(args))
+        print(end="", flush=True)
+        return status
     except InputError as error:
         print(f"netfold: error: {error}", file=sys.stderr)
         return 2
@@ -46,6 +53,18 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output went away (`netfold ... | head`): silence the flush at exit and stop.
         sys.stderr.close()
         return 141
+    except OSError as error:  # what a command writes it checks itself, so this is its output: a full disk
+        print(f"netfold: error: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        _drop_output()
+        return 2
+
+
+def _drop_output() -> None:
+    """What cannot be written would be tried, and complained about, again at exit."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -63,6 +66,7 @@ def test_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ["run", *TINY, "--memory", "300", "--system", "switchgnn"],
         ["run", "--graph", "no-such-graph"],
         ["run", "--system", "hots"],
+        ["run", "--system", ""],
         ["run", "--memory", ""],
         ["run", "missing.toml"],
         ["run", "--set", "compute.device=abacus", "--graph", "karate"],
@@ -77,7 +81,41 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("netfold: error: ")]
     assert len(said) == 1
     assert not is_results(place)
-    assert not place.parent.exists() or list(place.parent.iterdir()) == []
+    assert not place.parent.exists()
+
+
+def test_output_that_cannot_be_written_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            if text:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return 0
+
+    monkeypatch.setattr("sys.stdout", Full())
+    assert netfold.main(["scenario"]) == 2
+    assert capsys.readouterr().err == "netfold: error: output: No space left on device\n"
+
+
+def test_ctrl_c_while_loading_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(netfold, "import_module", interrupted)
+    assert netfold.main(["systems"]) == 130
+    assert capsys.readouterr().err == "netfold: interrupted\n"
+
+
+def test_an_ascii_terminal_shows_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", terminal)
+    options = ["--system", "host", "--no-plots", "-o", str(tmp_path / "r")]
+    assert netfold.main(["run", *TINY, *options]) == 0
+    terminal.flush()
+    assert "\\xb5s" in terminal.buffer.getvalue().decode("ascii"), "a micro sign, escaped"
 
 
 def test_show_needs_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
