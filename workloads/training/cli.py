@@ -27,6 +27,7 @@ from workloads.training.options import (
     SYSTEM_NAMES,
     TrainOptions,
 )
+from workloads.training.presets import DATA_SETS, preset
 from workloads.training.require import require_torch
 
 MOST_WORKERS = 64
@@ -44,11 +45,21 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     train.add_argument("--scale", type=float, default=1.0, help="share of a stand-in's vertices (default 1)")
     train.add_argument("--workers", type=int, default=4, help="worker processes (default: %(default)s)")
     train.add_argument("--partition", choices=METHODS, default="metis", help="default: %(default)s")
-    _number(train, "--layers", base.layers, "propagations of the model")
-    _number(train, "--hidden", base.hidden, "hidden width")
-    _number(train, "--dropout", base.dropout, "share of values dropped in training")
+    train.add_argument(
+        "--preset",
+        choices=DATA_SETS,
+        help="layers, hidden, epochs, dropout as SYLVIE's paper has them on this",
+    )
+    for flag, kind, what in (
+        ("--layers", int, "propagations of the model"),
+        ("--hidden", int, "hidden width"),
+        ("--epochs", int, "epochs"),
+        ("--dropout", float, "share of values dropped in training"),
+    ):
+        standard = getattr(base, flag.removeprefix("--"))
+        help_text = f"{what} (default {standard}, or the preset's)"
+        train.add_argument(flag, type=kind, metavar="N", help=help_text)
     _number(train, "--lr", base.lr, "Adam's learning rate")
-    _number(train, "--epochs", base.epochs, "epochs")
     _number(train, "--seed", base.seed, "seed of split, weights, dropout, sampling and rounding")
     _number(train, "--eval-every", base.eval_every, "epochs between evaluations")
     _number(train, "--threads", base.threads, "torch threads of a worker")
@@ -85,7 +96,9 @@ def _number(parser: Any, flag: str, default: float, what: str, dest: str | None 
 
 def _train(args: argparse.Namespace) -> int:
     require_torch("train")
-    options = TrainOptions(**{field.name: getattr(args, field.name) for field in fields(TrainOptions)})
+    given = {field.name: getattr(args, field.name) for field in fields(TrainOptions)}
+    chosen: dict[str, Any] = dict(preset(args.preset, args.model)) if args.preset else {}
+    options = TrainOptions(**(chosen | {name: value for name, value in given.items() if value is not None}))
     if not 1 <= args.workers <= MOST_WORKERS:
         raise InputError(f"workers: {args.workers} given; allowed on one machine: 1 to {MOST_WORKERS}")
     # These import torch, which is optional.

@@ -40,9 +40,7 @@ def training_data(graph: Graph, seed: int) -> TrainingData:
     with `seed`. Raises InputError for a graph without labels, or a large one without features.
     """
     if graph.labels is None:
-        raise InputError(
-            f"graph {graph.name}: it has no labels to train on; try debian, karate or a stand-in"
-        )
+        raise InputError(f"graph {graph.name}: it has no labels to train on; try debian or karate")
     notes = []
     if graph.features is not None:
         features = graph.features

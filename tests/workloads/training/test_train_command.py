@@ -44,6 +44,14 @@ def test_a_run_leaves_a_folder_that_repeats_byte_for_byte(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
+def test_a_preset_fills_what_is_not_given(tmp_path, capsys):
+    command = ["train", "--graph", "karate", "--workers", "2", "--preset", "ogbn-products", "--model", "sage"]
+    assert netfold.main([*command, "--epochs", "2", "--json", "-o", str(tmp_path / "run")]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    shape = {name: settings[name] for name in ("layers", "hidden", "dropout", "epochs")}
+    assert shape == {"layers": 3, "hidden": 128, "dropout": 0.3, "epochs": 2}
+
+
 def test_people_read_scores_and_bytes(tmp_path, capsys):
     assert netfold.main([*KARATE, "-o", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out
@@ -59,6 +67,10 @@ def test_people_read_scores_and_bytes(tmp_path, capsys):
         (["--lr", "nan"], "lr: nan given"),
         (["--delta", "0"], "gap: 0 given"),
         (["--system", "bns-gcn", "--model", "gat"], "gat with bns-gcn"),
+        (
+            ["--preset", "yelp", "--model", "jknet"],
+            "preset: yelp with model jknet; allowed models: gcn, sage",
+        ),
         (["--workers", "35"], "only 34 vertices"),
     ],
 )
