@@ -114,6 +114,8 @@ class CallWriter(ExternWriter):
             before.append(f"{cpp} {name}{{}};")
             return name
         if isinstance(param.type, ty.Extern):
+            if isinstance(value, ir.InstanceRef) and value.instance in self.members:
+                return self.members[value.instance]
             return self.expr(value)
         if param.direction not in ("out", "inout"):
             text = self.expr(value)

@@ -148,7 +148,10 @@ class ExternWriter(ExpressionWriter):
     def _member(self, target: ir.Method) -> str:
         if isinstance(target.object, ir.InstanceRef) and target.object.instance in self.members:
             return self.members[target.object.instance]
-        raise unsupported(target.object.span, f"an object of type {target.extern.name} passed as a parameter")
+        if isinstance(target.object, ir.Var) and target.object.variable in self.names:
+            return self.names[target.object.variable]
+        what = f"an object of type {target.extern.name} passed to a constructor"
+        raise unsupported(target.object.span, what, "a parameter of apply()")
 
     def _method_lines(self, e: ir.Call, target: ir.Method) -> list[str]:
         c, args = self.context_argument, values(e)

@@ -69,6 +69,12 @@ class Layout:
                 return "PacketIn"
             case ty.Extern("packet_out", _, _):
                 return "PacketOut"
+            case ty.Extern("register", args, _):
+                return f"Register<{self.cpp(args[0])}>"
+            case ty.Extern("counter", _, _):
+                return "Counter"
+            case ty.Extern("meter", _, _):
+                return "Meter"
         raise unsupported(None, f"a value of type {type_}")
 
     def _unique(self, wanted: str) -> str:

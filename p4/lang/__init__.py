@@ -5,6 +5,6 @@ program = load_program(Path("switch.p4"))      # raises P4Error with every diagn
 """
 
 from p4.lang.diagnostics import Collector, Diagnostic, P4Error
-from p4.lang.frontend import check_text, load_program, parse_text
+from p4.lang.frontend import check_text, load_program
 
-__all__ = ["Collector", "Diagnostic", "P4Error", "check_text", "load_program", "parse_text"]
+__all__ = ["Collector", "Diagnostic", "P4Error", "check_text", "load_program"]

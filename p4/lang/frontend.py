@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from p4.lang import ast, ir
+from p4.lang import ir
 from p4.lang.checker import check_program
 from p4.lang.diagnostics import Collector, Diagnostic, P4Error, TooManyErrorsError
 from p4.lang.parser import parse_tokens
@@ -41,19 +41,6 @@ def check_text(
     sink.raise_if_errors()
     assert program is not None
     return program
-
-
-def parse_text(text: str, path: str = "<text>", *, folder: Path | None = None) -> list[ast.Declaration]:
-    """The syntax tree alone, unresolved. Raises P4Error."""
-    sink = Collector()
-    declarations: list[ast.Declaration] = []
-    try:
-        preprocessor = Preprocessor(sink, [INCLUDE_FOLDER])
-        declarations = parse_tokens(preprocessor.run(text, path, folder), sink)
-    except TooManyErrorsError:
-        pass
-    sink.raise_if_errors()
-    return declarations
 
 
 def load_program(

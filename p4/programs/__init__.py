@@ -6,6 +6,5 @@ from importlib.resources import files
 from pathlib import Path
 
 FOLDER = Path(str(files("p4.programs").joinpath("")))
-INCLUDE = FOLDER / "include"
 SWITCHGNN = FOLDER / "switchgnn.p4"
 IPV4 = FOLDER / "ipv4.p4"

@@ -75,7 +75,7 @@ class CallChecker(ExpressionChecker):
         target: ir.Target
         if overload.declaration.body is None:
             target = ir.ExternFunction(overload.signature.name)
-            if overload.signature.name == "verify" and self.context not in ("state", "parser", "function"):
+            if overload.signature.name == "verify" and self.context not in ("state", "parser"):
                 self.sink.error(node.span, "verify() outside a parser")
         elif overload.function is not None:
             target = ir.FunctionTarget(overload.function)

@@ -136,10 +136,8 @@ class Table {
   }
 
   int words() const { return words_; }
-  bool has_key() const { return !fields_.empty(); }
   const ActionCall& default_call() const { return default_; }
   Entry& entry(int number) { return entries_[size_t(number)]; }
-  int entry_count() const { return int(entries_.size()); }
 
   // The entry that matches, or -1.
   int lookup(const uint64_t* key) const {

@@ -11,7 +11,9 @@ from p4.targets import Engine, TargetError
 
 PARTS = {
     "types": """header k_t { bit<8> op; bit<32> a; bit<32> b; bit<16> r16; bit<32> r32; bit<64> r64; }
-        struct learn_t { bit<32> who; bit<9> port; }""",
+        struct learn_t { bit<32> who; bit<9> port; }
+        control adder(register<bit<32>> where, inout bit<32> v) { apply { bit<32> old; where.read(old, 7); v = old + 1;
+            where.write(7, v); } }""",
     "headers": "k_t k;",
     "parser": "state start { p.extract(h.k); transition accept; }",
     "deparser": "p.emit(h.k);",
@@ -21,6 +23,7 @@ PARTS = {
         register<int<16>>(4) small;
         counter(4, CounterType.packets_and_bytes) counts;
         meter(4, MeterType.packets) pace;
+        adder() one; adder() two;
     """,
     "ingress": """
         s.egress_spec = 1;
@@ -42,6 +45,7 @@ PARTS = {
         }
         if (h.k.op == 7) { learn_t l = { h.k.a, 9w77 }; digest<learn_t>(1, l); }
         if (h.k.op == 8) { random(h.k.r32, h.k.a, h.k.b); }
+        if (h.k.op == 10) { one.apply(sums, h.k.r32); two.apply(sums, h.k.r32); }
         if (h.k.op == 9) { assert(h.k.a == 1); log_msg("seen {}", { h.k.a }); }
     """,
 }
@@ -88,6 +92,11 @@ def test_wide_and_signed_registers(switch: Engine) -> None:
     assert ask(switch, 2)[0] == 0xFFFF
     assert switch.register_read("small", 1) == 0xFFFF
     assert [ask(switch, 2)[0] for _ in range(2)] == [0xFFFF, 0xFFFE]
+
+
+def test_a_register_passed_as_a_parameter_is_the_same_register(switch: Engine) -> None:
+    assert [ask(switch, 10)[1] for _ in range(3)] == [2, 4, 6]
+    assert switch.register_read("sums", 7) == 6
 
 
 def test_counters(switch: Engine) -> None:

@@ -82,6 +82,7 @@ def test_statement(statement: str, message: str) -> None:
 
 
 TOPS = [
+    ("void f(in bit<8> a) { verify(a == 1, error.NoMatch); }", "verify() outside a parser"),
     ("header q { bool b; error e; }", "field 'e' of type error in a header"),
     ("header q { varbit<8> a; varbit<8> b; }", "more than one varbit"),
     ("header_union u { bit<8> b; }", "in a header_union"),
