@@ -23,6 +23,7 @@ from workloads.errors import InputError
 from workloads.training.worker import Job, Trained, train_worker
 
 _GRACE_S = 1.0
+_LESS_MEMORY = "use a smaller --hidden, fewer --layers or more machines"
 
 
 class WorkerError(InputError):
@@ -124,7 +125,7 @@ def _follow(
 
 def _ending(code: int | None) -> str:
     if code is not None and code < 0:
-        hint = ", most likely for want of memory: more workers or a smaller --hidden" if code == -9 else ""
+        hint = f", most likely for want of memory: {_LESS_MEMORY}" if code == -signal.SIGKILL else ""
         return f"was killed by {signal.Signals(-code).name}{hint}"
     return f"ended with status {code}"
 
@@ -142,6 +143,8 @@ def _run(job: Job, rendezvous: str, connection: Connection) -> None:
         at = time.monotonic()
         where = traceback.extract_tb(error.__traceback__)[-1]
         told = str(error).partition("\n")[0][:200]
+        if isinstance(error, MemoryError) or "can't allocate memory" in told:
+            told = f"out of memory: {_LESS_MEMORY}"
         place = f"{Path(where.filename).name}:{where.lineno}"
         connection.send(("failed", (f"failed: {type(error).__name__}: {told} ({place})", at)))
     connection.close()

@@ -129,6 +129,15 @@ def test_a_failing_worker_is_named_with_its_reason(karate):
     assert "\n" not in str(told.value)
 
 
+def test_a_worker_without_memory_says_what_to_change(karate):
+    greedy = make_jobs(
+        karate, partition_graph(karate, 2), training_data(karate, 1), TrainOptions(layers=3, hidden=1000)
+    )
+    object.__setattr__(greedy[1].options, "hidden", 10_000_000)  # 10^14 weights
+    with pytest.raises(WorkerError, match="out of memory: use a smaller --hidden"):
+        train_cluster(greedy, lambda row: None)
+
+
 def test_a_diverged_loss_says_what_to_change(karate):
     spoiled = jobs(karate, 2)
     spoiled[0].features[0, 0] = float("nan")
