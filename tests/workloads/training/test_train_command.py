@@ -130,10 +130,8 @@ def test_a_failing_worker_is_named_with_its_reason(karate):
 
 
 def test_a_worker_without_memory_says_what_to_change(karate):
-    greedy = make_jobs(
-        karate, partition_graph(karate, 2), training_data(karate, 1), TrainOptions(layers=3, hidden=1000)
-    )
-    object.__setattr__(greedy[1].options, "hidden", 10_000_000)  # 10^14 weights
+    greedy = make_jobs(karate, partition_graph(karate, 2), training_data(karate, 1), TrainOptions())
+    object.__setattr__(greedy[1].options, "hidden", 10**13)  # more weights than addresses
     with pytest.raises(WorkerError, match="out of memory: use a smaller --hidden"):
         train_cluster(greedy, lambda row: None)
 
