@@ -91,10 +91,6 @@ class Exchange:
         rows: Tensor = _Halo.apply(inner, self, layer)
         return rows
 
-    def bytes_of_epoch(self, epoch: int) -> int:
-        """Bytes this worker sent in an epoch."""
-        return sum(t.main_bytes + t.scale_bytes for t in self.traffic if t.epoch == epoch)
-
     def close(self) -> None:
         """Wait for what is under way and end the thread."""
         self._thread.shutdown(wait=True)
