@@ -95,7 +95,8 @@ def _run(args: argparse.Namespace) -> int:
     if outcome.interrupted:
         print(f"netfold: interrupted; finished systems are in {place}", file=sys.stderr)
         return INTERRUPTED
-    return 1 if outcome.failures else 0
+    wrong = any(run.get("values_equal_oracle") is False for run in outcome.runs.values())
+    return 1 if outcome.failures or wrong else 0
 
 
 def _scenario(args: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from analysis.metrics import cell, change, comparison
 from analysis.records import Records
 from sim.quantities import format_bytes
+from workloads.systems import SYSTEMS
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def findings(records: Records) -> list[Finding]:
     """Every claim with our figure, or with the reason why this run has none to set beside it."""
     found = []
     for claim in load_claims():
-        differs = _differences(claim["setting"], records)
+        differs = _differences(claim, records)
         ours = math.nan if differs else _measure(claim["metric"], claim["setting"], records)
         if differs:
             note = f"other setting: {', '.join(differs)}"
@@ -72,9 +73,9 @@ def findings(records: Records) -> list[Finding]:
     return found
 
 
-def _differences(setting: dict[str, Any], records: Records) -> list[str]:
+def _differences(claim: dict[str, Any], records: Records) -> list[str]:
     """What of a claim's setting this run does not share; a memory that the sweep covered counts as shared."""
-    differs = []
+    setting, differs = claim["setting"], []
     graph, scenario = records.summary["graph"], records.scenario
     if graph["name"].partition(" ")[0].lower() != setting["graph"]:
         differs.append(f"graph {graph['name']}, not {setting['graph']}")
@@ -82,6 +83,8 @@ def _differences(setting: dict[str, Any], records: Records) -> list[str]:
         differs.append(f"graph at scale {scenario.graph.scale:g}")
     if "workers" in setting and scenario.cluster.workers != setting["workers"]:
         differs.append(f"{scenario.cluster.workers} workers, not {setting['workers']}")
+    if claim["metric"][-1] in SYSTEMS:  # of a simulated run, not of the graph alone
+        differs += [f"{key} = {ours}, not {papers}" for key, ours, papers in records.unlike_paper()]
     memory = setting.get("memory_bytes")
     covered = {run["memory_bytes"] for run in records.summary["runs"].values()}
     if memory is not None and memory not in covered:

@@ -9,10 +9,23 @@ from typing import Any
 
 import pandas as pd
 
+from sim.quantities import format_bytes
 from sim.results import SCHEMAS, is_results
 from sim.scenario import Scenario
 from sim.scenario_io import load_scenario
 from workloads.errors import InputError
+
+# Keys that make another experiment of a run than the paper's, which the defaults describe.
+PAPERS_KEYS = {
+    "partition": ("method",),
+    "plan": ("residual",),
+    "model": ("layers",),
+    "cluster": ("host_link_bps", "fabric_link_bps"),
+    "switch": ("aggregator_bytes", "hierarchy", "buffer_bytes"),
+    "congestion": ("control",),
+    "loss": ("rate",),
+    "background": ("load",),
+}
 
 
 @dataclass(frozen=True)
@@ -38,18 +51,40 @@ class Records:
             reason = str(error).partition("\n")[0][:80]
             raise InputError(f"{path}: not a readable table ({reason})") from None
 
+    def values(self) -> dict[str, bool]:
+        """Value mode: whether each run's owners received exactly the oracle's sums; empty in timing mode."""
+        runs = self.summary["runs"]
+        checked = "values_equal_oracle"
+        return {
+            label: bool(runs[label][checked]) for label in self.summary["order"] if checked in runs[label]
+        }
+
     @property
     def graph_name(self) -> str:
         """The graph as shown; a stand-in's name says so."""
         return str(self.summary["graph"]["name"])
 
+    def unlike_paper(self) -> list[tuple[str, Any, Any]]:
+        """(key, value here, value in the paper) of every one of PAPERS_KEYS that differs."""
+        papers, found = Scenario(), []
+        for section, names in PAPERS_KEYS.items():
+            for name in names:
+                ours, theirs = (getattr(getattr(one, section), name) for one in (self.scenario, papers))
+                if ours != theirs:
+                    found.append((f"{section}.{name}", ours, theirs))
+        return found
+
     def provenance(self) -> str:
-        """One line under every figure: how it came about, on what graph and cluster."""
+        """One line under every figure: how it came about, on what graph and cluster, and what is unusual."""
         graph, cluster = self.summary["graph"], self.scenario.cluster
         kind = "" if graph["kind"] in graph["name"] else f", {graph['kind']}"
+        held = self.scenario.switch.memory_bytes
+        memory = format_bytes(held) if held else "unlimited"
+        unusual = "".join(f", {key} = {ours}" for key, ours, _ in self.unlike_paper())
         return (
             f"simulated (netfold {self.summary['netfold']} on ns-3); graph {graph['name']}{kind}; "
-            f"{cluster.workers} workers, {cluster.topology}; compute {self.summary['compute']}"
+            f"{cluster.workers} workers, {cluster.topology}, switch memory {memory}{unusual}; "
+            f"compute {self.summary['compute']}"
         )
 
 

@@ -48,6 +48,11 @@ def _print(records: Records, figures: list[Path]) -> None:
         if part is not None:
             console.print(part, highlight=False)
     lines = [f"{label}: failed: {reason}" for label, reason in records.summary["failures"].items()]
+    values = records.values()
+    wrong = [label for label, equal in values.items() if not equal]
+    if values:
+        told = f"WRONG in {', '.join(wrong)}" if wrong else f"equal to the oracle in all {len(values)} runs"
+        lines.append(f"values:  {told}")
     lines.append(f"records: {records.folder}")
     lines += [f"figure:  {path}" for path in figures if path.suffix == ".png"]
     for line in lines:

@@ -122,6 +122,7 @@ def as_plain(records: Records) -> dict[str, Any]:
             {"id": one.id, "text": one.text, "paper": one.paper, "ours": one.ours, "note": one.note}
             for one in findings(records)
         ],
+        "values_equal_oracle": records.values(),
         "failures": records.summary["failures"],
         "interrupted": records.summary.get("interrupted", False),
     }

@@ -22,6 +22,8 @@ def test_run_and_show(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert netfold.main(["run", *TINY, *options, "-o", str(place)]) == 0
     shown = json.loads(capfd.readouterr().out)
     assert [row["system"] for row in shown["systems"]] == ["host", "switchgnn", "switchgnn-no-gamr"]
+    assert shown["values_equal_oracle"] == dict.fromkeys(shown["values_equal_oracle"], True)
+    assert len(shown["values_equal_oracle"]) == 5
     assert all(row["total_bytes"] > 0 and row["epoch_tofino_ns"] > 0 for row in shown["systems"])
     assert (place / "figures" / "backlog.svg").is_file()
     summary = json.loads((place / "summary.json").read_text())

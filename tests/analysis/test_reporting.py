@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,22 @@ def test_published_figures_beside_ours(records: Records) -> None:
     assert found["epoch-strawman"].note == "not run: needs switchgnn and strawman"
     assert found["aggregators"].note == "other setting: 128 workers, not 32"
     assert (found["epoch-host"].show(-0.74), found["replication"].show(16)) == ("-74%", "16.0x")
+
+
+def test_a_disturbed_network_is_another_setting(records: Records) -> None:
+    lossy = replace(records, scenario=load_scenario(None, {"loss.rate": 0.01, "background.load": 0.5}))
+    notes = {finding.id: finding.note for finding in findings(lossy)}
+    assert "loss.rate = 0.01, not 0.0" in notes["epoch-host"]
+    assert "background.load = 0.5, not 0.0" in notes["traffic-unlimited"]
+    assert notes["replication"].startswith("same setting"), "the graph alone"
+    assert "loss.rate = 0.01, background.load = 0.5" in lossy.provenance()
+    assert "loss" not in records.provenance()
+
+
+def test_wrong_values_are_said_aloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = {label: run | {"values_equal_oracle": label != "g3"} for label, run in RUNS.items()}
+    render(results(tmp_path / "r", runs=runs).folder, plots=False, as_json=False)
+    assert "WRONG in g3" in capsys.readouterr().out
 
 
 def test_other_graphs_have_no_published_figures(tmp_path: Path) -> None:
