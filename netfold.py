@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
 from importlib import import_module, metadata
 from typing import NoReturn
@@ -38,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A stray byte of a path, or a micro sign in an ASCII locale, is shown escaped and ends no command.
         sys.stdout.reconfigure(errors="backslashreplace")
+    signal.signal(signal.SIGTERM, _interrupt)  # a batch system's way of Ctrl-C
     try:
         args = build_parser().parse_args(argv)
         status = int(args.run(args))
@@ -57,6 +59,10 @@ def main(argv: list[str] | None = None) -> int:
         print(f"netfold: error: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
         _drop_output()
         return 2
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _drop_output() -> None:
