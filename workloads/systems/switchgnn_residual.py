@@ -1,4 +1,4 @@
-"""switchgnn-residual: blocks as long as they move fewer bytes than hosts would, the remaining edges host-based.
+"""switchgnn-residual: blocks while they move fewer bytes than hosts would, the remaining edges host-based.
 
 The recursion of multi-level partitioning has a long tail of levels with ever fewer edges a vertex. This
 system cuts it off where sending the rest from host to host is cheaper (see workloads/plan/traffic.py).
