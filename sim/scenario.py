@@ -132,7 +132,8 @@ class SwitchSection:
     # 0: no limit, as in the paper, whose ns-3 queues reach 1 GB. A Tofino shares about 22 MB among all ports.
     buffer_bytes: int = key(0, unit="bytes", low=1, high=2**40, word="unlimited")
     pfc: bool = False
-    # IEEE 802.1Qbb. XOFF lies above Kmax so that ECN acts before PFC (DCQCN); 0 means 2 Kmax.
+    # IEEE 802.1Qbb. XOFF lies above Kmax so that ECN acts before PFC (DCQCN); 0 means 2 Kmax,
+    # or half of a smaller buffer.
     pfc_xoff_bytes: int = key(0, unit="bytes", low=1, high=2**40, word="auto")
     pfc_xon_bytes: int = key(0, unit="bytes", low=1, high=2**40, word="auto")  # DCQCN: XOFF - 2 MTU
 
@@ -333,7 +334,8 @@ def _resolve_switch(
             f"switch.aggregator_bytes: {switch.aggregator_bytes} makes packets of {packet} bytes; "
             f"at most cluster.mtu_bytes = {cluster.mtu_bytes}"
         )
-    xoff = switch.pfc_xoff_bytes or 2 * congestion.ecn_kmax_bytes
+    most = switch.buffer_bytes // 2 or 2 * congestion.ecn_kmax_bytes
+    xoff = switch.pfc_xoff_bytes or min(2 * congestion.ecn_kmax_bytes, most)
     xon = switch.pfc_xon_bytes or max(xoff - 2 * cluster.mtu_bytes, 1)
     if xon > xoff:
         raise InputError(f"switch.pfc_xon_bytes: {xon} bytes given; at most pfc_xoff_bytes = {xoff}")
