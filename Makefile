@@ -20,8 +20,10 @@ check: .venv/.installed  ## lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: .venv/.installed  ## packet-hops per second and memory, against stock ns-3 point-to-point forwarding
-	$(BIN)/python tests/benchmarks/bench_sim.py
+# The full-size graph and plan take minutes more: make bench BENCH="sim p4 graphs plan"
+BENCH ?= sim p4
+bench: .venv/.installed  ## the simulation beside stock ns-3 point-to-point forwarding, and the P4 engine
+	$(BIN)/python -m tests.benchmarks $(BENCH)
 
 build: .venv/.tools  ## developers: the extension modules beside the sources, from build/dev
 	$(BIN)/cmake -S . -B build/dev -G Ninja -DNETFOLD_INPLACE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \

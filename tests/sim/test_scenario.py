@@ -254,4 +254,5 @@ def test_direct_construction_is_checked_too() -> None:
 def test_automatic_pause_threshold_fits_a_small_buffer():
     switch = Scenario(switch=SwitchSection(pfc=True, buffer_bytes=20_000)).switch
     assert switch.pfc_xoff_bytes == 10_000
-    assert Scenario(switch=SwitchSection(pfc=True, buffer_bytes=22_000_000)).switch.pfc_xoff_bytes == 3_200_000
+    tofino = Scenario(switch=SwitchSection(pfc=True, buffer_bytes=22_000_000)).switch
+    assert tofino.pfc_xoff_bytes == 3_200_000
