@@ -54,7 +54,7 @@ def crash(scenario, system, *rest, **named):
 def slow(scenario, system, *rest, **named):
     if system.name != "host":
         open(os.environ["FAKE_STARTED"], "w").close()
-        time.sleep(600)
+        time.sleep(60)
     return simulate(scenario, system, *rest, **named)
 """
 

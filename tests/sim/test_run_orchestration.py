@@ -187,10 +187,15 @@ def test_ctrl_c_keeps_what_has_finished(
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt, daemon=True)
-    thread.start()
-    outcome = run_scenario(
-        scenario, tmp_path / "r", watcher, default_systems="", engine=f"{fake_engine}:slow"
-    )
+    # A process started in the background ignores SIGINT, and its Python then has no handler for it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        outcome = run_scenario(
+            scenario, tmp_path / "r", watcher, default_systems="", engine=f"{fake_engine}:slow"
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     thread.join()
     assert outcome.interrupted
     assert list(outcome.runs) == ["host"]
