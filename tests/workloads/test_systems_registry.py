@@ -15,8 +15,8 @@ from workloads.systems import SYSTEMS, find_systems
 
 def test_the_compared_systems_in_order() -> None:
     assert list(SYSTEMS) == [
-        "host", "g3", "strawman", "strawman-ul", "presum", "switchgnn", "switchgnn-no-gamr",
-        "switchgnn-no-blocks",
+        "host", "g3", "strawman", "strawman-ul", "presum", "switchgnn", "switchgnn-residual",
+        "switchgnn-no-gamr", "switchgnn-no-blocks",
     ]  # fmt: skip
 
 
