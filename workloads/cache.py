@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -36,21 +37,30 @@ def new_folder(folder: Path) -> Iterator[Path]:
         work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise InputError(f"output folder: {folder} cannot be written: {error.strerror or error}") from error
+    aside: list[Path] = []
     try:
         yield work
         work.chmod(0o755)
-        if folder.is_dir() and not folder.is_symlink():
-            # A folder with content cannot be renamed over: step the old one aside, then remove it.
-            aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-            os.replace(folder, aside)
-            os.replace(work, folder)
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            os.replace(work, folder)
+        while True:
+            try:
+                os.replace(work, folder)
+                break
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            # A folder with content cannot be renamed over: step it aside. Another writer may do the same at
+            # the same moment, and may have put its own in place by the time we try again.
+            aside.append(Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent)))
+            with suppress(FileNotFoundError):
+                os.replace(folder, aside[-1])
     except OSError as error:
+        if aside and not folder.exists():
+            with suppress(OSError):
+                os.replace(aside[-1], folder)
         raise InputError(f"output folder: {folder} cannot be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        for left in (work, *aside):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def load_cached_array(file: Path) -> npt.NDArray[np.generic] | None:

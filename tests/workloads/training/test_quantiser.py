@@ -120,7 +120,8 @@ def test_messages_round_trip_within_a_step_of_each_row(values, seed):
     back = decode(message, *rows.shape, bits, rows.dtype)
     for row, restored, b in zip(rows.double(), back.double(), bits.tolist(), strict=True):
         spread = float(row.max() - row.min())
-        slack = 1e-6 * (float(row.abs().max()) + spread)
+        # relative rounding, and the absolute rounding of a scale near the smallest subnormal float32
+        slack = 1e-6 * (float(row.abs().max()) + spread) + 255 * 1.5e-45
         assert float((row - restored).abs().max()) <= spread / (2**b - 1) + slack
 
 
