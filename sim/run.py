@@ -106,8 +106,9 @@ def _simulate_all(waiting: deque[Job], folder: Path, watcher: Watcher, engine: s
         with _no_orphans(running):
             while waiting or running:
                 while waiting and len(running) < SLOTS and _fits(waiting[0], list(running.values())):
-                    child = _Child(waiting.popleft(), folder, engine)
-                    running[child.pipe] = child
+                    with _interrupt_later():  # a child that was started is known, or it would be an orphan
+                        child = _Child(waiting.popleft(), folder, engine)
+                        running[child.pipe] = child
                     watcher.started(child.label)
                 for pipe in wait(list(running), timeout=1.0):
                     assert isinstance(pipe, Connection)
@@ -128,6 +129,17 @@ def _no_orphans(running: dict[Connection, _Child]) -> Iterator[None]:
             child.join()
 
 
+@contextmanager
+def _interrupt_later() -> Iterator[None]:
+    """Block SIGINT meanwhile. A child started here inherits the mask: a Ctrl-C while it still imports is not
+    its to answer with a traceback."""
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+
 class _Child:
     def __init__(self, job: Job, folder: Path, engine: str) -> None:
         context = multiprocessing.get_context("spawn")
@@ -135,12 +147,7 @@ class _Child:
         self.pipe, theirs = context.Pipe(duplex=False)
         arguments = (job, folder, engine, theirs)
         self.process: BaseProcess = context.Process(target=run_job, args=arguments, daemon=True)
-        # The child inherits the mask: a Ctrl-C while it still imports is not its to answer with a traceback.
-        masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        self.process.start()
         theirs.close()
 
     def join(self) -> None:
