@@ -257,7 +257,7 @@ EpochRunner::StartExchange(std::uint32_t worker, std::uint32_t tag, Ps now)
     {
         info.firstStart = std::min(info.firstStart, now);
         m_hosts[worker]->Await(tag, info.rto, now);
-        OnHostBasedBin(worker, tag, 0, now); // what is already here, or nothing to wait for
+        OnHostBasedBin(worker, tag, now); // what is already here, or nothing to wait for
         return;
     }
     // The block before must be complete everywhere before its aggregators are given to this one.
@@ -276,13 +276,13 @@ EpochRunner::StartExchange(std::uint32_t worker, std::uint32_t tag, Ps now)
         break;
     }
     info.firstStart = std::min(info.firstStart, now);
-    EnsureStarted(tag, now);
+    EnsureStarted(tag);
     m_hosts[worker]->Await(tag, info.rto, now);
     m_hosts[worker]->StartInNetwork(tag, now);
 }
 
 void
-EpochRunner::EnsureStarted(std::uint32_t tag, Ps now)
+EpochRunner::EnsureStarted(std::uint32_t tag)
 {
     if (m_aggregation.Tag() != tag)
     {
@@ -354,7 +354,7 @@ EpochRunner::OnInNetworkDone(std::uint32_t worker, std::uint32_t tag, Ps now)
 
 // Bins up to some point of a host-based exchange have been received.
 void
-EpochRunner::OnHostBasedBin(std::uint32_t worker, std::uint32_t tag, std::uint32_t, Ps now)
+EpochRunner::OnHostBasedBin(std::uint32_t worker, std::uint32_t tag, Ps now)
 {
     Tag& info = m_tags[tag];
     const auto phase = static_cast<std::int32_t>(info.phase);

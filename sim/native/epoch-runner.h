@@ -54,11 +54,11 @@ class EpochRunner
     }
 
     // The (mutable) exchange of an in-network tag; started in the aggregation by the first worker that uploads.
-    void EnsureStarted(std::uint32_t tag, Ps now);
+    void EnsureStarted(std::uint32_t tag);
     HostBasedState* HostBased(std::uint32_t tag, bool create);
     void OnComplete(std::uint32_t worker, std::uint32_t tag, Ps now);
     void OnInNetworkDone(std::uint32_t worker, std::uint32_t tag, Ps now);
-    void OnHostBasedBin(std::uint32_t worker, std::uint32_t tag, std::uint32_t bin, Ps now);
+    void OnHostBasedBin(std::uint32_t worker, std::uint32_t tag, Ps now);
     std::uint32_t PhaseOf(std::uint32_t tag) const
     {
         return m_tags[tag].phase;
@@ -67,10 +67,6 @@ class EpochRunner
     // Boundary index of the vertex whose values a frame carries, kNone when it carries none.
     std::uint32_t VertexOf(const Frame& frame) const;
     std::uint16_t RootOf(std::uint32_t tag) const;
-    std::uint32_t LastComplete(std::uint32_t worker) const
-    {
-        return m_workers[worker].lastComplete;
-    }
 
     // Value mode: a worker's features and where its sums go, by tag.
     const std::int32_t* Features(std::uint32_t tag) const
@@ -142,7 +138,6 @@ class EpochRunner
         std::uint32_t partsDone{0};
         bool computing{false};
         std::uint32_t exchange{0};   // position within the propagation of the phase being communicated
-        std::uint32_t binsReceived{0};
         std::uint32_t lastComplete{Aggregation::kNoTag};
         bool waitsForComplete{false};
         std::uint32_t waitTag{0};

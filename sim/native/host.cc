@@ -758,7 +758,7 @@ Host::OnRawHostBased(const Frame& frame, HostBasedState& state, Ps now)
     }
     if (binDone)
     {
-        m_runner.OnHostBasedBin(m_worker, frame.tag, 0, now);
+        m_runner.OnHostBasedBin(m_worker, frame.tag, now);
     }
 }
 

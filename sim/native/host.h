@@ -71,11 +71,6 @@ class Host final : public Node, public EventSource
     void PortResumed(Ps now) override;
     void Fire(Ps now) override; // the transmitter
 
-    std::uint32_t Worker() const
-    {
-        return m_worker;
-    }
-
   private:
     struct Segment // released part of a host-based exchange towards one receiver
     {

@@ -79,16 +79,6 @@ class Port final : public EventSource
         return peak;
     }
 
-    LinkClass Class() const
-    {
-        return m_class;
-    }
-
-    Node* Owner() const
-    {
-        return m_owner;
-    }
-
     std::uint64_t MaxBacklog() const
     {
         return m_maxBacklog;

@@ -51,12 +51,7 @@ class SwitchNode final : public Node
         return m_egress;
     }
 
-    // Bytes waiting for aggregator passes.
-    std::uint64_t RecirculationBacklog() const
-    {
-        return m_recirculationBytes;
-    }
-
+    // Largest backlog of bytes waiting for aggregator passes since the last call.
     std::uint64_t TakeRecirculationPeak()
     {
         const std::uint64_t peak = std::max(m_recirculationPeak, m_recirculationBytes);
@@ -106,11 +101,6 @@ class SwitchNode final : public Node
         std::uint32_t ingress;
         std::uint32_t bytes;
     };
-
-    std::uint16_t Address() const
-    {
-        return m_address;
-    }
 
     std::uint32_t LeafOf(std::uint32_t worker) const
     {
