@@ -1,4 +1,4 @@
-// workloads._kernels: the graph and plan loops that numpy cannot vectorise. No ns-3 here.
+// workloads._kernels: the loops of graphs, plans and messages that numpy cannot vectorise. No ns-3 here.
 #include <nanobind/nanobind.h>
 
 namespace netfold {
@@ -9,10 +9,11 @@ void bind_plan_graph(nanobind::module_& m);
 void bind_plan_order(nanobind::module_& m);
 void bind_plan_split(nanobind::module_& m);
 void bind_plan_thin(nanobind::module_& m);
+void bind_quantise(nanobind::module_& m);
 }  // namespace netfold
 
 NB_MODULE(_kernels, m) {
-    m.doc() = "Graph and plan kernels (C++).";
+    m.doc() = "Graph, plan and message kernels (C++).";
     netfold::bind_csr(m);
     netfold::bind_generate(m);
     netfold::bind_text(m);
@@ -20,4 +21,5 @@ NB_MODULE(_kernels, m) {
     netfold::bind_plan_order(m);
     netfold::bind_plan_split(m);
     netfold::bind_plan_thin(m);
+    netfold::bind_quantise(m);
 }
