@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 # Field: name, bits, signed, enum
-SHA256 = "b7b105d786df7578f91c54233113889cc89ca0d0e80e59cd7b64158da5d32259"
+SHA256 = "f246c6e703e8a1f199716498f77f8cc0269f2ff02155c929da89f8f95972776f"
 HEADERS = {
     "ethernet": (
         ("dst", 48, False, ""),
@@ -90,6 +90,7 @@ ENUMS = {
         ("done", 6),
         ("complete", 7),
         ("load", 8),
+        ("cnp", 9),
     ),
 }
 CONSTANTS = {
@@ -111,3 +112,4 @@ class PacketType(IntEnum):
     DONE = 6
     COMPLETE = 7
     LOAD = 8
+    CNP = 9

@@ -48,7 +48,8 @@ enum bit<8> packet_type_t {
     pull = 5,               // an owner asks a worker for a chunk
     done = 6,               // a worker has finished a block
     complete = 7,           // all workers have: go on with the next block
-    load = 8                // words of a block's adjacency, for the switch
+    load = 8,               // words of a block's adjacency, for the switch
+    cnp = 9                 // a receiver asks a sender to slow down: its packets met congestion (DCQCN)
 }
 
 header aggregation_t {
