@@ -1,4 +1,4 @@
-"""Figures computed from records: the comparison of systems, the backlog over time, the memory sweep."""
+"""The comparison of one folder's systems, and its memory sweep."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from analysis.records import Records
+from analysis.records.folder import Records
 
 MODES = ("free", "tofino")
 
@@ -58,15 +58,6 @@ def change(table: pd.DataFrame, system: str, against: str, column: str) -> float
 def cell(table: pd.DataFrame, system: str, column: str) -> float:
     """One figure of a comparison as a plain float."""
     return float(table[column].to_dict()[system])
-
-
-def backlog_over_time(queues: pd.DataFrame) -> pd.DataFrame:
-    """The longest queue of all egress ports in each sampling interval: time_ns, backlog_bytes.
-
-    Port -1 is a switch's recirculation queue, which is no egress port.
-    """
-    longest = queues[queues["port"] >= 0].groupby("time_ns")["backlog_bytes"].max().sort_index()
-    return longest.reset_index()
 
 
 def memory_sweep(records: Records) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,12 +42,14 @@ class Records:
         rows = [{"label": label, **self.summary["runs"][label]} for label in self.summary["order"]]
         return pd.DataFrame(rows)
 
-    def table(self, label: str, name: str) -> pd.DataFrame:
-        """One Parquet table ("queues", "blocks", "epochs", "packets") of one run. Raises InputError."""
+    def table(self, label: str, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """One Parquet table ("queues", "blocks", "epochs", "packets") of one run, or columns of it. Raises
+        InputError.
+        """
         path = self.folder / label / f"{name}.parquet"
         try:
             with path.open("rb") as file:  # pyarrow itself refuses names that are not UTF-8
-                return pd.read_parquet(file, columns=SCHEMAS[name].names)
+                return pd.read_parquet(file, columns=list(columns or SCHEMAS[name].names))
         except Exception as error:  # pyarrow raises a dozen kinds on missing and damaged files
             reason = str(error).partition("\n")[0][:80]
             raise InputError(f"{path}: not a readable table ({reason})") from None
@@ -87,16 +90,33 @@ class Records:
             f"compute {self.summary['compute']}"
         )
 
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the comparison of systems with its provenance."""
+        from analysis.html import records_html  # noqa: PLC0415  # a circle otherwise
 
-def load_records(folder: Path) -> Records:
+        return records_html(self)
+
+
+def load_records(folder: str | Path) -> Records:
     """Read a results folder. Raises InputError when it is none, or its summary is damaged."""
+    folder = Path(folder)
     if not is_results(folder):
         raise InputError(f"{folder}: not a results folder (no summary.json and scenario.toml in it)")
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise InputError(f"{folder / 'summary.json'}: damaged; run again") from None
-    needed = {"netfold", "graph", "order", "runs", "failures", "compute", "partitions", "plans"}
-    if not isinstance(summary, dict) or not needed <= summary.keys():
-        raise InputError(f"{folder / 'summary.json'}: not written by this version of netfold; run again")
+    check_summary(summary, folder)
     return Records(folder, summary, load_scenario(folder / "scenario.toml"))
+
+
+def check_summary(summary: Any, folder: Path) -> None:
+    """Whether a summary has what every reader needs. Raises InputError."""
+    needed = {"netfold", "graph", "order", "runs", "failures", "compute", "partitions", "plans"}
+    whole = isinstance(summary, dict) and needed <= summary.keys()
+    whole = whole and all(isinstance(summary[name], dict) for name in ("graph", "runs", "failures"))
+    whole = (
+        whole and isinstance(summary["order"], list) and all(isinstance(one, str) for one in summary["order"])
+    )
+    if not whole or not all(isinstance(summary["runs"].get(one), dict) for one in summary["order"]):
+        raise InputError(f"{folder / 'summary.json'}: not written by this version of netfold; run again")
