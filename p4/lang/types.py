@@ -331,15 +331,19 @@ def unify(formal: Type, actual: Type, bindings: dict[TypeVar, Type]) -> bool:
                 unify(f, a, bindings) for f, a in zip(formal_args, actual_args, strict=False)
             )
         case Block(), Block():
-            return (
-                formal.kind == actual.kind
-                and len(formal.params) == len(actual.params)
-                and all(
-                    f.direction == a.direction and unify(f.type, a.type, bindings)
-                    for f, a in zip(formal.params, actual.params, strict=True)
-                )
-            )
+            return formal.kind == actual.kind and _unify_params(formal.params, actual.params, bindings)
     return _fits(formal, actual)
+
+
+def _unify_params(formal: tuple[Param, ...], actual: tuple[Param, ...], bindings: dict[TypeVar, Type]) -> bool:
+    """In order; a block may leave out the parameters that its type calls optional."""
+    left = list(actual)
+    for param in formal:
+        if left and param.direction == left[0].direction and unify(param.type, left[0].type, bindings):
+            left.pop(0)
+        elif not param.optional:
+            return False
+    return not left
 
 
 def _fits(wanted: Type, actual: Type) -> bool:
