@@ -146,7 +146,11 @@ def _run(args: argparse.Namespace) -> int:
             engine.send(port, data)
             for packet in engine.receive():
                 out.setdefault(packet.port, []).append(Record(time_us, packet.data))
-        statistics = engine.statistics()
+        while (due_ns := engine.next_due_ns()) is not None:  # what still waits in egress queues
+            engine.now_ns = due_ns
+            for packet in engine.receive():
+                out.setdefault(packet.port, []).append(Record(engine.now_us, packet.data))
+        statistics, problems = engine.statistics(), engine.problems()
     args.out.mkdir(parents=True, exist_ok=True)
     for port, records in out.items():
         write_pcap(args.out / f"port{port}.pcap", records)
@@ -158,4 +162,6 @@ def _run(args: argparse.Namespace) -> int:
             f"{len(arriving)} packets in; out: "
             + (", ".join(f"port {p}: {n}" for p, n in counts.items()) or "none")
         )
+    for problem in problems:
+        print(f"netfold: warning: {problem}", file=sys.stderr)
     return 0

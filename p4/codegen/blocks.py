@@ -342,9 +342,11 @@ class ParserWriter(BlockWriter):
                     self.statement(local)
             self.code.line("State state = in_start;")
             loop = self.code.block("for (int steps = 0; steps < max_parser_steps; ++steps)")
-            with loop, self.code.block("switch (state)"):
-                for s in parser.states:
-                    self._state(s, states)
+            with loop:
+                self.code.line("c.step();")
+                with self.code.block("switch (state)"):
+                    for s in parser.states:
+                        self._state(s, states)
             self.code.line("throw ParserError{parser_timeout};")
         out = self.shared.code
         out.line()

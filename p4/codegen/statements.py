@@ -132,7 +132,9 @@ class StatementWriter(CallWriter):
                 self.statement(update)
             updates, self.code = self.code, outer
             step = f"({{ {' '.join(line.strip() for line in updates.lines)} }})"
-            self.braced(f"for (; {self.expr(s.condition)}; {step})", s.body)
+            with self.code.block(f"for (; {self.expr(s.condition)}; {step})"):
+                self.code.line(f"{self.context_argument}.step();")
+                self.statement(s.body)
 
     def _for_range(self, s: ir.ForRange) -> None:
         first, last, more = (self.temporary() for _ in range(3))
@@ -146,6 +148,7 @@ class StatementWriter(CallWriter):
             step = f"{more} = {first} < {last}, {first} = {first} + {one}"
             name = self.declare(s.variable)
             with self.code.block(f"for (bool {more} = {first} <= {last}; {more}; {step})"):
+                self.code.line(f"{self.context_argument}.step();")
                 self.code.line(f"{cpp} {name} = {first};")
                 self.statement(s.body)
 

@@ -16,10 +16,37 @@ from p4.codegen.schema import ActionInfo, Schema, TableInfo
 from p4.lang import load_program
 from p4.targets.library import open_library
 from p4.targets.names import checked, encode_data, encode_key, find
-from p4.targets.target import DigestMessage, MatchValue, Packet, Target, TargetError
+from p4.targets.target import (
+    QUEUE_DEPTH,
+    DigestMessage,
+    MatchValue,
+    Packet,
+    Target,
+    TargetError,
+)
 
 Number = TypeVar("Number", np.uint8, np.uint32, np.uint64)
 _STATUS = {-3: "INVALID_ARGUMENT", -5: "NOT_FOUND", -6: "ALREADY_EXISTS", -8: "RESOURCE_EXHAUSTED"}
+
+
+_NEVER = (1 << 64) - 1
+# Passes through ingress and egress; packets stopped and dropped: they went round for ever, looped for ever, found
+# their queue full; assert()s and assume()s that failed.
+STATISTICS = ("passes", "runaways", "endless_loops", "queue_drops", "failed_assertions")
+_PROBLEMS = {
+    "runaways": "packets recirculated, resubmitted or cloned without end, stopped and dropped",
+    "endless_loops": "packets in a loop or parser without end, stopped and dropped",
+    "queue_drops": "packets dropped by a full egress queue",
+    "failed_assertions": "assert() or assume() failed",
+}
+
+
+class QueueState(NamedTuple):
+    """Packets in an egress queue now, the most there ever were, and those it dropped."""
+
+    waiting: int
+    most: int
+    dropped: int
 
 
 class Batch(NamedTuple):
@@ -57,7 +84,7 @@ class Engine(Target):
             raise TargetError(
                 "RESOURCE_EXHAUSTED", "not enough memory for the program's registers and counters"
             )
-        self.now_us = 0  # the time of the next packet; the caller moves it
+        self.now_ns = 0  # the time of the next packet; the caller moves it
         self._load_written_entries()
 
     @staticmethod
@@ -69,6 +96,15 @@ class Engine(Target):
 
     def __enter__(self) -> Engine:
         return self
+
+    @property
+    def now_us(self) -> int:
+        """`now_ns` in microseconds, the unit of v1model's timestamps."""
+        return self.now_ns // 1000
+
+    @now_us.setter
+    def now_us(self, value: int) -> None:
+        self.now_ns = value * 1000
 
     def close(self) -> None:
         if self._handle:
@@ -111,8 +147,8 @@ class Engine(Target):
 
     # ---- packets
 
-    def run(self, batch: Batch, *, step_us: int = 0) -> Batch:
-        """All packets of `batch` in, all that come out as copied arrays. Packet i at now_us + i * step_us."""
+    def run(self, batch: Batch, *, step_ns: int = 0) -> Batch:
+        """All packets of `batch` in, all that come out as copied arrays. Packet i at now_ns + i * step_ns."""
         data = np.ascontiguousarray(batch.data, dtype=np.uint8)
         ends = np.ascontiguousarray(batch.ends, dtype=np.uint64)
         ports = np.ascontiguousarray(batch.ports, dtype=np.uint32)
@@ -126,10 +162,10 @@ class Engine(Target):
             data.ctypes.data,
             ends.ctypes.data,
             ports.ctypes.data,
-            self.now_us,
-            step_us,
+            self.now_ns,
+            step_ns,
         )
-        self.now_us += step_us * len(ends)
+        self.now_ns += step_ns * len(ends)
         return self._take_output()
 
     def _take_output(self) -> Batch:
@@ -150,17 +186,45 @@ class Engine(Target):
         ends, ports = np.array([len(data)], np.uint64), np.array([checked("port", port, 9)], np.uint32)
         raw = np.frombuffer(data, np.uint8)
         self._library.nf_receive(
-            self._handle, 1, raw.ctypes.data, ends.ctypes.data, ports.ctypes.data, self.now_us, 0
+            self._handle, 1, raw.ctypes.data, ends.ctypes.data, ports.ctypes.data, self.now_ns, 0
         )
 
     def receive(self) -> list[Packet]:
+        self._library.nf_advance(self._handle, self.now_ns)
         return unpack(self._take_output())
 
     def statistics(self) -> dict[str, int]:
-        """Passes through ingress and egress, packets stopped by the pass limit, assert()s that failed."""
-        values = (c.c_uint64 * 3)()
+        """What the switch counted; see STATISTICS."""
+        values = (c.c_uint64 * len(STATISTICS))()
         self._library.nf_statistics(self._handle, values)
-        return {"passes": values[0], "runaways": values[1], "failed_assertions": values[2]}
+        return dict(zip(STATISTICS, values, strict=True))
+
+    def problems(self) -> list[str]:
+        """One line for each kind of packet that was stopped, and for assertions that failed."""
+        counted = self.statistics()
+        return [f"{text}: {counted[key]}" for key, text in _PROBLEMS.items() if counted[key]]
+
+    # ---- egress queues
+
+    def egress_queue(
+        self, port: int, *, rate_pps: int = 0, depth: int = QUEUE_DEPTH, priority: int | None = None
+    ) -> None:
+        checked("port", port, 9)
+        level = -1 if priority is None else checked("priority", priority, 3)
+        checked("rate_pps", rate_pps, 63)
+        self._library.nf_queue(self._handle, port, level, rate_pps, checked("depth", depth, 63))
+
+    def queue_state(self, port: int, priority: int = 0) -> QueueState:
+        """What one of a port's queues holds and dropped; nothing where no egress_queue() was set."""
+        values = (c.c_uint64 * 3)()
+        level = checked("priority", priority, 3)
+        self._library.nf_queue_state(self._handle, checked("port", port, 9), level, values)
+        return QueueState(*values)
+
+    def next_due_ns(self) -> int | None:
+        """When the next packet leaves its queue; None if none waits."""
+        due = int(self._library.nf_next_due(self._handle))
+        return None if due == _NEVER else due
 
     # ---- tables
 
@@ -364,7 +428,7 @@ class Engine(Target):
         """
         number = find("meter", self.schema.meters, name)
         status = self._library.nf_meter_configure(
-            self._handle, number, index, committed_rate, committed_burst, peak_rate, peak_burst, self.now_us
+            self._handle, number, index, committed_rate, committed_burst, peak_rate, peak_burst, self.now_ns
         )
         if status < 0:
             raise TargetError("INVALID_ARGUMENT", f"meter '{name}': index {index} is out of bounds")

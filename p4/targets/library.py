@@ -13,6 +13,19 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
         None,
         [c.c_void_p, c.c_uint64, c.c_void_p, c.c_void_p, c.c_void_p, c.c_uint64, c.c_uint64],
     ),
+    "nf_advance": (None, [c.c_void_p, c.c_uint64]),
+    "nf_next_due": (c.c_uint64, [c.c_void_p]),
+    "nf_ingress": (
+        c.c_uint64,
+        [c.c_void_p, c.c_uint32, c.c_char_p, c.c_uint64, c.c_uint64, c.c_uint32, c.POINTER(c.c_void_p)],
+    ),
+    "nf_pass": (
+        c.c_uint64,
+        [c.c_void_p, c.c_uint64, c.c_uint64, c.c_uint64, c.c_uint32, c.c_uint32, c.POINTER(c.c_void_p)],
+    ),
+    "nf_discard": (None, [c.c_void_p, c.c_uint64]),
+    "nf_queue": (None, [c.c_void_p, c.c_uint32, c.c_int, c.c_uint64, c.c_uint64]),
+    "nf_queue_state": (c.c_int, [c.c_void_p, c.c_uint32, c.c_uint32, c.POINTER(c.c_uint64)]),
     "nf_output": (c.c_uint64, [c.c_void_p] + [c.POINTER(c.c_void_p)] * 4),
     "nf_clear_output": (None, [c.c_void_p]),
     "nf_statistics": (None, [c.c_void_p, c.POINTER(c.c_uint64)]),
@@ -40,7 +53,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_digest_clear": (None, [c.c_void_p]),
 }
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 
 def open_library(path: Path) -> c.CDLL:

@@ -16,6 +16,9 @@ from typing import NamedTuple, TypeAlias
 MatchValue: TypeAlias = int | tuple[int, int] | None
 
 
+QUEUE_DEPTH = 64  # packets in an egress queue: simple_switch's default
+
+
 class TargetError(Exception):
     """A control call refused. ``code``: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, ... as in P4Runtime."""
 
@@ -107,6 +110,19 @@ class Target(ABC):
         self, session: int, *, port: int | None = None, group: int = 0, truncate: int = 0
     ) -> None:
         """Where clones of a session go. ``truncate`` 0: whole packets."""
+
+    # ---- egress queues
+
+    def egress_queue(
+        self, port: int, *, rate_pps: int = 0, depth: int = QUEUE_DEPTH, priority: int | None = None
+    ) -> None:
+        """Limits the queues of a port (or the one of a priority, 0 to 7; the higher leaves first).
+
+        ``rate_pps`` packets a second leave, 0 as many as come; more than `depth` packets waiting are dropped.
+        As simple_switch's set_queue_rate and set_queue_depth: each priority has its own rate. Ports that were not
+        limited let every packet through at once.
+        """
+        raise TargetError("UNIMPLEMENTED", "this switch has no egress queues that can be set")
 
     # ---- state
 

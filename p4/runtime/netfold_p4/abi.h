@@ -1,10 +1,25 @@
 // The C ABI of a generated program's shared library. Included once, at the end, with NETFOLD_PROGRAM defined.
-// Objects (tables, registers, ...) are numbered in the order of the program's schema. Nothing here throws.
+// Objects (tables, registers, ...) are numbered in the order of the program's schema. Times are nanoseconds on the
+// caller's clock (programs see microseconds, as v1model has them). Nothing here throws.
+//
+// A caller either gives whole packets to the switch (nf_receive, nf_advance) and has its egress queues, or is the
+// traffic manager itself (a node of a network simulator) and runs the passes one by one:
+//
+//     nf_ingress(packet)   parser, checksums, ingress                -> descriptors
+//     nf_pass(item)        egress, checksums, deparser; or, for an item that goes round, ingress again
+//                                                                    -> descriptors, and output by nf_output
+//     nf_discard(item)     it was dropped instead
+//
+// A descriptor is a packet that waits for its next pass: in the egress queue of `port` at `priority` (next == 0; one
+// for unicast, one for each multicast replica and clone), or on its way back to the parser (1 resubmitted, 2
+// recirculated out of egress port `port`). The library keeps headers, metadata and payload under the number `item`
+// until nf_pass or nf_discard. When it passes, in which order, and what it finds in the queue is the caller's.
+// Neither form blocks: a packet that would go round or loop for ever is dropped and counted (nf_statistics).
 #pragma once
 
 #include <exception>
 
-#include "v1model.h"
+#include "switch.h"
 
 namespace p4 {
 using Engine = Switch<NETFOLD_PROGRAM>;
@@ -16,7 +31,7 @@ inline ActionCall call_of(int action, const uint8_t* data, int bytes) {
 
 extern "C" {
 
-int nf_abi_version() { return 1; }
+int nf_abi_version() { return 2; }
 // Null if there is no memory for the program's state.
 void* nf_create(uint64_t seed) {
   try {
@@ -27,15 +42,19 @@ void* nf_create(uint64_t seed) {
 }
 void nf_destroy(void* h) { delete p4::engine(h); }
 
-// Packet i is data[ends[i-1]..ends[i]); it arrives on ports[i] at now_us + i * step_us.
+// Packet i is data[ends[i-1]..ends[i]); it arrives on ports[i] at now_ns + i * step_ns.
 void nf_receive(void* h, uint64_t count, const uint8_t* data, const uint64_t* ends, const uint32_t* ports,
-                uint64_t now_us, uint64_t step_us) {
+                uint64_t now_ns, uint64_t step_ns) {
   p4::Engine* e = p4::engine(h);
   for (uint64_t i = 0, start = 0; i < count; ++i) {
-    e->receive(ports[i], data + start, ends[i] - start, now_us + i * step_us, uint32_t(i));
+    e->receive(ports[i], data + start, ends[i] - start, now_ns + i * step_ns, uint32_t(i));
     start = ends[i];
   }
 }
+// Time passes without a packet: what is due by now leaves its egress queue.
+void nf_advance(void* h, uint64_t now_ns) { p4::engine(h)->advance(now_ns); }
+// When the next waiting packet is due; the largest number if none waits.
+uint64_t nf_next_due(void* h) { return p4::engine(h)->next_due_ns(); }
 // What came out since the last clear; the pointers hold until the next receive or clear.
 uint64_t nf_output(void* h, const uint8_t** data, const uint64_t** ends, const uint32_t** ports,
                    const uint32_t** sources) {
@@ -47,11 +66,59 @@ uint64_t nf_output(void* h, const uint8_t** data, const uint64_t** ends, const u
   return e->ends.size();
 }
 void nf_clear_output(void* h) { p4::engine(h)->clear_output(); }
-// passes through ingress or egress, packets stopped by the pass limit, failed assertions
-void nf_statistics(void* h, uint64_t* three) {
-  three[0] = p4::engine(h)->passes;
-  three[1] = p4::engine(h)->runaways;
-  three[2] = p4::engine(h)->context().failed_assertions;
+// passes through ingress or egress, packets stopped because they went round for ever, and for a loop without an
+// end, packets dropped by full egress queues, failed assertions
+void nf_statistics(void* h, uint64_t* five) {
+  p4::Engine* e = p4::engine(h);
+  five[0] = e->passes;
+  five[1] = e->runaways;
+  five[2] = e->endless_loops;
+  five[3] = e->queues().dropped();
+  five[4] = e->context().failed_assertions;
+}
+
+// ---- the passes alone (see above); `next` holds until the next call
+
+struct nf_descriptor {
+  uint64_t item;
+  uint32_t next, port, priority, bytes;
+};
+uint64_t nf_ingress(void* h, uint32_t port, const uint8_t* data, uint64_t bytes, uint64_t now_ns, uint32_t source,
+                    const nf_descriptor** next) {
+  static_assert(sizeof(nf_descriptor) == sizeof(p4::Engine::Descriptor));
+  const auto& made = p4::engine(h)->ingress_only(port, data, bytes, now_ns, source);
+  *next = reinterpret_cast<const nf_descriptor*>(made.data());
+  return made.size();
+}
+// `enqueued_ns`, `enq_qdepth`: when the item entered its queue and what it found there; `deq_qdepth`: what it leaves
+// behind. All zero for an item that goes round. No descriptors for a number that is not waiting.
+uint64_t nf_pass(void* h, uint64_t item, uint64_t now_ns, uint64_t enqueued_ns, uint32_t enq_qdepth,
+                 uint32_t deq_qdepth, const nf_descriptor** next) {
+  p4::Engine* e = p4::engine(h);
+  *next = nullptr;
+  if (!e->holds(item)) return 0;
+  const auto& made = e->pass_only(uint32_t(item), now_ns, enqueued_ns, enq_qdepth, deq_qdepth);
+  *next = reinterpret_cast<const nf_descriptor*>(made.data());
+  return made.size();
+}
+void nf_discard(void* h, uint64_t item) {
+  if (p4::engine(h)->holds(item)) p4::engine(h)->discard(uint32_t(item));
+}
+
+// ---- egress queues
+
+// The queue of a port and priority (below 0: all eight of the port) gets a rate (0: none) and a depth in packets.
+void nf_queue(void* h, uint32_t port, int priority, uint64_t rate_pps, uint64_t depth) {
+  p4::engine(h)->limit(port, priority, rate_pps, depth);
+}
+// packets waiting now, the most that ever waited, dropped; 0 if the port has no queues
+int nf_queue_state(void* h, uint32_t port, uint32_t priority, uint64_t* three) {
+  const p4::EgressQueue* q = p4::engine(h)->queues().find(port, priority);
+  if (q == nullptr) return 0;
+  three[0] = q->waiting;
+  three[1] = q->most;
+  three[2] = q->dropped;
+  return 1;
 }
 
 // ---- tables: an entry's number, or a negative status
@@ -100,9 +167,9 @@ uint64_t nf_counter(void* h, int index, uint64_t** packets, uint64_t** bytes) {
   return c->size();
 }
 int nf_meter_configure(void* h, int index, uint64_t cell, double cir, double cbs, double pir, double pbs,
-                       uint64_t now_us) {
-  return p4::engine(h)->program.meters[size_t(index)]->configure(cell, cir, cbs, pir, pbs, now_us) ? 0
-                                                                                                    : p4::not_found;
+                       uint64_t now_ns) {
+  p4::Meter* meter = p4::engine(h)->program.meters[size_t(index)];
+  return meter->configure(cell, cir, cbs, pir, pbs, now_ns / 1000) ? p4::ok : p4::not_found;
 }
 
 // ---- replication, cloning, digests

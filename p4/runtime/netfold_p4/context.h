@@ -12,6 +12,11 @@
 namespace p4 {
 
 constexpr int no_field_list = -1;
+// Rounds of loops and states of parsers in one pass through ingress or egress; more of them have no end.
+constexpr uint64_t max_steps_of_a_pass = uint64_t(1) << 20;
+
+// Stops the pass: it took too many steps.
+struct EndlessLoop {};
 
 struct Digest {
   int kind;
@@ -21,6 +26,7 @@ struct Digest {
 struct Context {
   // Of the packet in hand.
   uint64_t now_us = 0;
+  uint64_t steps_left = max_steps_of_a_pass;
   uint64_t packet_bytes = 0;
   const uint8_t* payload = nullptr;
   size_t payload_bytes = 0;
@@ -38,6 +44,11 @@ struct Context {
   void begin() {
     exited = checksum_error = clone_requested = resubmit_requested = recirculate_requested = false;
     truncate_bytes = ~0u;
+  }
+  // One round of a loop, one state of a parser.
+  void step() {
+    if (steps_left == 0) throw EndlessLoop{};
+    --steps_left;
   }
   void clone(uint64_t session, int list) {
     clone_requested = true;

@@ -18,7 +18,7 @@ struct RegisterView {
 template <class T>
 class Register {
  public:
-  explicit Register(uint64_t size) : values_(size) {}
+  explicit Register(uint64_t size, T initial = T{}) : values_(size, initial) {}
   void read(T& out, uint64_t index) const { out = index < values_.size() ? values_[index] : T{}; }
   void write(uint64_t index, T value) {
     if (index < values_.size()) values_[index] = value;

@@ -1,16 +1,19 @@
-// The pipeline of simple_switch around a generated program: parser, checksums, ingress, replication, egress,
-// deparser, and the ways back in (resubmit, recirculate, clone). Packets that wait do so in one work queue.
+// The passes of simple_switch around a generated program: parser, checksums and ingress; egress, checksums and
+// deparser; and what each leaves behind (copies for egress, clones, packets that go round again). Where those wait
+// until their next pass is the traffic manager's business: switch.h, or the caller's own (abi.h).
 #pragma once
 
-#include <deque>
 #include <map>
+#include <memory>
 
 #include "context.h"
 
 namespace p4 {
 
 constexpr uint64_t drop_port = 511;
-constexpr uint64_t max_passes_per_packet = 1 << 20;
+constexpr uint32_t max_rounds = 1 << 20;  // resubmissions and recirculations of one packet
+// What a packet and all that comes of it may use at once: a pass costs sixteen, and one for each of its steps.
+constexpr uint64_t budget_of_a_packet = uint64_t(1) << 24;
 
 enum InstanceType : uint32_t {
   normal = 0, ingress_clone = 1, egress_clone = 2, recirculated = 4, replicated = 5, resubmitted = 6
@@ -27,14 +30,63 @@ struct CloneSession {
   uint32_t truncate_bytes = ~0u;
 };
 
+enum class Next : uint8_t { egress, resubmitted, recirculated };
+
+// A packet between two passes.
 template <class Program>
-class Switch {
+struct Item {
+  Next next;
+  uint32_t port;      // for egress: where it goes out
+  uint32_t priority;  // of the egress queue, 0 to 7
+  uint32_t rounds;    // how often it went round so far
+  uint32_t source;    // the caller's number of the packet it came from
+  uint32_t truncate;
+  uint32_t enq_depth;
+  uint64_t length;  // bytes, before egress changes it
+  uint64_t enq_us;
+  std::vector<uint8_t> bytes;  // the whole packet, or for egress the payload behind the headers
+  typename Program::Headers headers;
+  typename Program::Meta meta;
+  typename Program::StdMeta std_meta;
+};
+
+// Objects with a number, used again and again. Their addresses do not change.
+template <class T>
+class Pool {
+ public:
+  uint32_t take() {
+    if (free_.empty()) {
+      all_.push_back(std::make_unique<T>());
+      taken_.push_back(true);
+      return uint32_t(all_.size() - 1);
+    }
+    const uint32_t id = free_.back();
+    free_.pop_back();
+    taken_[id] = true;
+    return id;
+  }
+  void give(uint32_t id) {
+    taken_[id] = false;
+    free_.push_back(id);
+  }
+  bool holds(uint64_t id) const { return id < all_.size() && taken_[id]; }
+  T& operator[](uint32_t id) { return *all_[id]; }
+
+ private:
+  std::vector<std::unique_ptr<T>> all_;
+  std::vector<uint32_t> free_;
+  std::vector<bool> taken_;
+};
+
+template <class Program>
+class Pipeline {
+ public:
   using Headers = typename Program::Headers;
   using Meta = typename Program::Meta;
   using StdMeta = typename Program::StdMeta;
 
- public:
-  explicit Switch(uint64_t seed) { context_.random.seed(seed); }
+  explicit Pipeline(uint64_t seed) { context_.random.seed(seed); }
+  virtual ~Pipeline() = default;
 
   Program program;
   std::map<uint32_t, std::vector<Replica>> groups;
@@ -44,26 +96,10 @@ class Switch {
   std::vector<uint8_t> out;
   std::vector<uint64_t> ends;
   std::vector<uint32_t> ports, sources;
-  uint64_t passes = 0, runaways = 0;
+  // Packets stopped because they would have gone round for ever, and because of a loop without an end.
+  uint64_t passes = 0, runaways = 0, endless_loops = 0;
 
   Context& context() { return context_; }
-
-  // One packet in; everything that comes of it out. `source` is the caller's number for it.
-  void receive(uint32_t port, const uint8_t* data, size_t bytes, uint64_t now_us, uint32_t source) {
-    context_.now_us = now_us;
-    source_ = source;
-    passes_left_ = max_passes_per_packet;
-    Meta meta{};
-    StdMeta std_meta{};
-    std_meta.ingress_port = bit<9>(uint16_t(port));
-    ingress(data, bytes, meta, std_meta);
-    while (!work_.empty()) {
-      Work w = std::move(work_.front());
-      work_.pop_front();
-      if (w.to_egress) egress(w.headers, w.meta, w.std_meta, w.bytes.data(), w.bytes.size(), w.length, w.truncate);
-      else ingress(w.bytes.data(), w.bytes.size(), w.meta, w.std_meta);
-    }
-  }
   void clear_output() {
     out.clear();
     ends.clear();
@@ -71,24 +107,65 @@ class Switch {
     sources.clear();
   }
 
+ protected:
+  // Called for each packet that is to have another pass; the receiver gives the item back.
+  virtual void put(uint32_t id) = 0;
+
+  // Before a packet's first pass: the passes and steps it may use.
+  void begin_packet(uint32_t source, uint32_t rounds) {
+    source_ = source;
+    rounds_ = rounds;
+    stopped_ = false;
+    budget_ = budget_of_a_packet;
+    context_.steps_left = max_steps_of_a_pass;
+  }
+  // Another of the packet's copies.
+  void continue_packet(uint32_t rounds) { rounds_ = rounds; }
+  // The packet in hand is stopped, and what waits of it too. Counted once.
+  void stop(uint64_t& counter) {
+    counter += !stopped_;
+    stopped_ = true;
+    budget_ = 0;
+  }
+
+  void ingress(const uint8_t* data, size_t bytes, Meta& meta, StdMeta& std_meta) {
+    if (!pass()) return;
+    try {
+      ingress_pass(data, bytes, meta, std_meta);
+    } catch (const EndlessLoop&) {
+      stop(endless_loops);
+    }
+  }
+
+  void egress(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
+              uint64_t length, uint32_t truncate) {
+    if (!pass()) return;
+    const size_t start = out.size();
+    try {
+      egress_pass(headers, meta, std_meta, payload, payload_bytes, length, truncate);
+    } catch (const EndlessLoop&) {
+      out.resize(start);
+      stop(endless_loops);
+    }
+  }
+
+  // No queues stand between the passes: a packet's egress follows its ingress without being stored.
+  bool direct_ = true;
+  Pool<Item<Program>> items_;
+  Context context_;
+
  private:
-  struct Work {
-    bool to_egress;
-    std::vector<uint8_t> bytes;  // the whole packet, or for egress the payload behind the headers
-    Headers headers;
-    Meta meta;
-    StdMeta std_meta;
-    uint64_t length;
-    uint32_t truncate;
-  };
+  static constexpr uint64_t cost_of_a_pass = 16;
 
   bool pass() {
-    ++passes;
-    if (passes_left_ == 0) {
-      ++runaways;
+    const uint64_t used = cost_of_a_pass + max_steps_of_a_pass - context_.steps_left;
+    context_.steps_left = max_steps_of_a_pass;
+    if (budget_ < used || rounds_ > max_rounds) {
+      stop(runaways);
       return false;
     }
-    --passes_left_;
+    ++passes;
+    budget_ -= used;
     return true;
   }
 
@@ -104,8 +181,7 @@ class Switch {
     return in.consumed_bytes();
   }
 
-  void ingress(const uint8_t* data, size_t bytes, Meta& meta, StdMeta& std_meta) {
-    if (!pass()) return;
+  void ingress_pass(const uint8_t* data, size_t bytes, Meta& meta, StdMeta& std_meta) {
     Headers headers{};
     context_.begin();
     context_.packet_bytes = bytes;
@@ -124,10 +200,7 @@ class Switch {
     const uint32_t truncate = context_.truncate_bytes;
     if (context_.clone_requested) clone_ingress(data, bytes, meta, std_meta);
     if (context_.resubmit_requested) {
-      Work w = waiting(false, data, bytes, bytes);
-      Program::preserve(context_.resubmit_list, w.meta, w.std_meta, meta, std_meta);
-      w.std_meta.instance_type = bit<32>(resubmitted);
-      work_.push_back(std::move(w));
+      again(Next::resubmitted, data, bytes, context_.resubmit_list, meta, std_meta);
       return;
     }
     if (std_meta.mcast_grp.u64() != 0) {
@@ -138,19 +211,25 @@ class Switch {
     if (std_meta.egress_spec.u64() == drop_port) return;
     std_meta.instance_type = bit<32>(normal);
     std_meta.egress_port = std_meta.egress_spec;
+    if (!direct_) {
+      to_egress(std_meta.egress_port, headers, meta, std_meta, payload, payload_bytes, bytes, truncate);
+      return;
+    }
+    std_meta.enq_timestamp = bit<32>(uint32_t(context_.now_us));
+    std_meta.enq_qdepth = bit<19>();
+    std_meta.deq_qdepth = bit<19>();
+    std_meta.deq_timedelta = bit<32>();
     egress(headers, meta, std_meta, payload, payload_bytes, bytes, truncate);
   }
 
-  void egress(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
-              uint64_t length, uint32_t truncate) {
-    if (!pass()) return;
+  void egress_pass(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
+                   uint64_t length, uint32_t truncate) {
     context_.begin();
     context_.truncate_bytes = truncate;
     context_.packet_bytes = length;
     context_.payload = payload;
     context_.payload_bytes = payload_bytes;
     std_meta.egress_global_timestamp = bit<48>(context_.now_us);
-    std_meta.enq_timestamp = bit<32>(uint32_t(context_.now_us));
     std_meta.packet_length = bit<32>(uint32_t(length));
     std_meta.egress_spec = bit<9>();
     const uint32_t port = uint32_t(std_meta.egress_port.u64());
@@ -170,11 +249,8 @@ class Switch {
     out.insert(out.end(), payload, payload + payload_bytes);
     if (out.size() - start > cut) out.resize(start + cut);
     if (recirculate) {
-      Work w = waiting(false, out.data() + start, out.size() - start, out.size() - start);
+      again(Next::recirculated, out.data() + start, out.size() - start, list, meta, std_meta);
       out.resize(start);
-      Program::preserve(list, w.meta, w.std_meta, meta, std_meta);
-      w.std_meta.instance_type = bit<32>(recirculated);
-      work_.push_back(std::move(w));
       return;
     }
     ends.push_back(out.size());
@@ -182,64 +258,98 @@ class Switch {
     sources.push_back(source_);
   }
 
-  Work waiting(bool to_egress, const uint8_t* data, size_t bytes, uint64_t length) {
-    return Work{to_egress, std::vector<uint8_t>(data, data + bytes), Headers{}, Meta{}, StdMeta{}, length, ~0u};
+  // A new item; its headers and metadata are as the last user left them.
+  uint32_t take(Next next, const uint8_t* data, size_t bytes, uint64_t length, uint32_t rounds) {
+    const uint32_t id = items_.take();
+    Item<Program>& item = items_[id];
+    item.next = next;
+    item.rounds = rounds;
+    item.source = source_;
+    item.truncate = ~0u;
+    item.length = length;
+    item.bytes.assign(data, data + bytes);
+    return id;
+  }
+
+  // The packet goes round: back to the parser, with the metadata of a field list and no other.
+  void again(Next next, const uint8_t* data, size_t bytes, int list, const Meta& meta, const StdMeta& std_meta) {
+    const uint32_t id = take(next, data, bytes, bytes, rounds_ + 1);
+    Item<Program>& item = items_[id];
+    item.port = uint32_t(std_meta.egress_port.u64());
+    item.priority = 0;
+    item.meta = Meta{};
+    item.std_meta = StdMeta{};
+    Program::preserve(list, item.meta, item.std_meta, meta, std_meta);
+    item.std_meta.instance_type = bit<32>(next == Next::resubmitted ? resubmitted : recirculated);
+    put(id);
+  }
+
+  void to_egress(bit<9> port, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
+                 const uint8_t* payload, size_t payload_bytes, uint64_t length, uint32_t truncate) {
+    const uint32_t id = take(Next::egress, payload, payload_bytes, length, rounds_);
+    Item<Program>& item = items_[id];
+    item.truncate = truncate;
+    item.headers = headers;
+    item.meta = meta;
+    item.std_meta = std_meta;
+    item.std_meta.egress_port = port;
+    item.port = uint32_t(port.u64());
+    item.priority = uint32_t(std_meta.priority.u64());
+    item.enq_us = context_.now_us;
+    item.enq_depth = 0;
+    put(id);
   }
 
   void replicate(uint32_t group, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
                  const uint8_t* payload, size_t payload_bytes, uint64_t length, uint32_t truncate) {
     const auto found = groups.find(group);
     if (found == groups.end()) return;
+    StdMeta replica_meta = std_meta;
     for (const Replica& replica : found->second) {
-      Work w{true, std::vector<uint8_t>(payload, payload + payload_bytes), headers, meta, std_meta, length, truncate};
-      w.std_meta.egress_rid = bit<16>(uint16_t(replica.rid));
-      w.std_meta.egress_port = bit<9>(uint16_t(replica.port));
-      work_.push_back(std::move(w));
+      replica_meta.egress_rid = bit<16>(uint16_t(replica.rid));
+      to_egress(bit<9>(uint16_t(replica.port)), headers, meta, replica_meta, payload, payload_bytes, length, truncate);
     }
   }
 
   // The clone of a session goes to its port, its group, or both.
-  void send_clone(const CloneSession& session, Work w) {
-    w.to_egress = true;
-    w.truncate = session.truncate_bytes;
-    if (session.group != 0)
-      replicate(session.group, w.headers, w.meta, w.std_meta, w.bytes.data(), w.bytes.size(), w.length, w.truncate);
-    if (session.port >= 0) {
-      w.std_meta.egress_port = bit<9>(uint16_t(session.port));
-      work_.push_back(std::move(w));
-    }
+  void send_clone(const CloneSession& session, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
+                  const uint8_t* payload, size_t payload_bytes, uint64_t length) {
+    const uint32_t cut = session.truncate_bytes;
+    if (session.group != 0) replicate(session.group, headers, meta, std_meta, payload, payload_bytes, length, cut);
+    if (session.port >= 0)
+      to_egress(bit<9>(uint16_t(session.port)), headers, meta, std_meta, payload, payload_bytes, length, cut);
   }
 
   // A clone from ingress is the packet as it came in, parsed again.
   void clone_ingress(const uint8_t* data, size_t bytes, const Meta& meta, const StdMeta& std_meta) {
     const auto session = sessions.find(context_.clone_session);
     if (session == sessions.end()) return;
-    Work w = waiting(true, data, bytes, bytes);
-    w.std_meta.ingress_port = std_meta.ingress_port;
-    const size_t consumed = parse(data, bytes, w.headers, w.meta, w.std_meta);
-    w.bytes.erase(w.bytes.begin(), w.bytes.begin() + long(consumed));
-    w.meta = Meta{};
-    w.std_meta = StdMeta{};
-    Program::preserve(context_.clone_list, w.meta, w.std_meta, meta, std_meta);
-    w.std_meta.instance_type = bit<32>(ingress_clone);
-    send_clone(session->second, std::move(w));
+    Headers headers{};
+    Meta clone_meta{};
+    StdMeta clone_std{};
+    clone_std.ingress_port = std_meta.ingress_port;
+    const size_t consumed = parse(data, bytes, headers, clone_meta, clone_std);
+    clone_meta = Meta{};
+    clone_std = StdMeta{};
+    Program::preserve(context_.clone_list, clone_meta, clone_std, meta, std_meta);
+    clone_std.instance_type = bit<32>(ingress_clone);
+    send_clone(session->second, headers, clone_meta, clone_std, data + consumed, bytes - consumed, bytes);
   }
   // A clone from egress has the headers as egress left them.
   void clone_egress(const Headers& headers, const Meta& meta, const StdMeta& std_meta, const uint8_t* payload,
                     size_t payload_bytes, uint64_t length) {
     const auto session = sessions.find(context_.clone_session);
     if (session == sessions.end()) return;
-    Work w = waiting(true, payload, payload_bytes, length);
-    w.headers = headers;
-    Program::preserve(context_.clone_list, w.meta, w.std_meta, meta, std_meta);
-    w.std_meta.instance_type = bit<32>(egress_clone);
-    send_clone(session->second, std::move(w));
+    Meta clone_meta{};
+    StdMeta clone_std{};
+    Program::preserve(context_.clone_list, clone_meta, clone_std, meta, std_meta);
+    clone_std.instance_type = bit<32>(egress_clone);
+    send_clone(session->second, headers, clone_meta, clone_std, payload, payload_bytes, length);
   }
 
-  Context context_;
-  std::deque<Work> work_;
-  uint64_t passes_left_ = 0;
-  uint32_t source_ = 0;
+  uint64_t budget_ = 0;
+  uint32_t source_ = 0, rounds_ = 0;
+  bool stopped_ = false;
 };
 
 }  // namespace p4

@@ -124,7 +124,6 @@ def test_truncate(switch: Engine) -> None:
     assert packet.data == bytes([8, 0, 0, 0, 0])
 
 
-@pytest.mark.slow
 def test_endless_recirculation_is_stopped(switch: Engine) -> None:
     assert ask(switch, 11) == []
     assert switch.statistics()["runaways"] == 1
