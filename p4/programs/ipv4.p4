@@ -13,6 +13,8 @@ struct headers_t {
 
 struct metadata_t { }
 
+#include "include/ipv4_checksum.p4"
+
 parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     state start {
         packet.extract(hdr.ethernet);
@@ -27,15 +29,6 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout s
     }
 }
 
-#define IPV4_FIELDS(h) { h.version, h.ihl, h.dscp, h.ecn, h.length, h.identification, h.flags, h.fragment, \
-    h.ttl, h.protocol, h.src, h.dst }
-
-control Verify(inout headers_t hdr, inout metadata_t meta) {
-    apply {
-        verify_checksum(hdr.ipv4.isValid(), IPV4_FIELDS(hdr.ipv4), hdr.ipv4.checksum, HashAlgorithm.csum16);
-    }
-}
-
 control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     action drop() {
         mark_to_drop(standard);
@@ -44,7 +37,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         standard.egress_spec = port;
         hdr.ethernet.src = hdr.ethernet.dst;
         hdr.ethernet.dst = mac;
-        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+        DECREMENT_TTL(hdr.ipv4)
     }
     table ipv4_lpm {
         key = { hdr.ipv4.dst: lpm; }
@@ -63,12 +56,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 
 control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     apply { }
-}
-
-control Compute(inout headers_t hdr, inout metadata_t meta) {
-    apply {
-        update_checksum(hdr.ipv4.isValid(), IPV4_FIELDS(hdr.ipv4), hdr.ipv4.checksum, HashAlgorithm.csum16);
-    }
 }
 
 control Deparse(packet_out packet, in headers_t hdr) {

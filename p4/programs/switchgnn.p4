@@ -3,18 +3,25 @@
 // What it does. An upload of vertex u is added into the aggregator of every neighbour v of u in the block, one
 // neighbour a pass: the packet recirculates until its neighbours are served (recirculation multicast). When v's
 // count reaches what the block expects, the sum leaves as one result to v's owner, or as one partial to v's leaf.
-// When all workers have reported a block done, its completion is multicast. Resends, bypassed and pulled chunks are
-// forwarded and never added; a second copy of an upload is dropped. Everything else is IPv4 forwarding with ECN.
+// When all workers have reported a block done, its completion is multicast; the leaves of a fabric report to one
+// switch, which counts them and lets them know. Resends, bypassed and pulled chunks are forwarded and never added;
+// a second copy of an upload or partial is dropped. Everything else is IPv4 forwarding with ECN.
 //
 // State. Aggregators: control word (tag, count) and 30 x int<32>. The tag is (round, block): an aggregator whose tag
-// is another block's counts as empty, so that a block in which packets were lost leaves nothing behind.
-// `seen`: the last (round, block) in which a (vertex, chunk) was uploaded. Adjacency: loaded by `load` packets, as
-// BMv2 has no P4Runtime for registers.
+// is an earlier block's counts as empty, so that a block in which packets were lost leaves nothing behind; a packet
+// of an earlier block than the aggregator's is stale and dropped. `seen`: the last (round, block) in which a (vertex,
+// chunk) was uploaded. `sources`: which senders' partials an aggregator holds. Adjacency: include/adjacency.p4. Of each
+// job, the block that its workers are finishing, and how many have.
 //
-// Tables. job (job -> chunks, workers, multicast group), worker (worker -> port, MAC, IP), ipv4_lpm, ecn.
+// Whatever a packet names (job, worker, block, vertex, chunk, count) is checked against its job's own part of each
+// array before anything is written; a packet that names what is not there is dropped and counted.
 //
-// Memory. 128 + 4 (seen) bytes for each aggregator, that is for each vertex of a block and chunk; 16 bytes for each
-// vertex of each block (first edge, degree, expected, owner), 4 bytes for each directed edge.
+// Tables. job (job -> what this switch does for it, chunks, workers, multicast group), memory (job -> its part of each
+// array), worker (job, worker -> port, MAC, IP), replica (job, replica -> MAC, IP), ipv4_lpm, ecn.
+//
+// Memory. 128 + 4 (seen) + 4 (sources; SOURCES / 8) bytes for each aggregator, that is for each vertex of a block and
+// chunk; 16 bytes for each vertex of each block (first edge, degree, expected, owner), 8 for each block, 4 for each
+// directed edge; 4 for each worker, 8 for each job.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -36,22 +43,26 @@
 #ifndef WORKERS
 #define WORKERS 1024
 #endif
+// Senders of partials at one switch: with presummed uploads its workers, and behind them the other leaves.
+#ifndef SOURCES
+#define SOURCES 32
+#endif
 
 #define RECIRCULATE_PORT 9w510      // leads nowhere: egress sends what comes here round again
 #define RECIRCULATE_SESSION 1       // a clone session to that port
 #define PRESERVED 1                 // the field list that goes round
 
 #define INSTANCE_NORMAL 0
-#define INSTANCE_INGRESS_CLONE 1
-#define INSTANCE_RECIRCULATED 4
+#define INSTANCE_REPLICATED 5
 
-// The arrays that `load` packets fill, by their number in the chunk field.
-#define ARRAY_BLOCK_FIRST 0         // block -> its first entry
-#define ARRAY_ENTRY_EDGE 1          // entry (block's first + slot) -> its first edge
-#define ARRAY_ENTRY_DEGREE 2
-#define ARRAY_ENTRY_EXPECTED 3
-#define ARRAY_ENTRY_OWNER 4         // worker
-#define ARRAY_EDGE_SLOT 5           // edge -> the neighbour's slot
+// events
+#define ADDED 0
+#define RESULTS 1
+#define DUPLICATES 2
+#define STALE 3
+#define SATURATED 4
+#define COMPLETIONS 5
+#define REFUSED 6
 
 struct headers_t {
     ethernet_t ethernet;
@@ -62,15 +73,37 @@ struct headers_t {
 }
 
 struct metadata_t {
-    @field_list(PRESERVED) bit<32> edge;    // the next edge to serve
+    @field_list(PRESERVED) bit<32> edge;    // the next edge to serve, counted from the job's first
     @field_list(PRESERVED) bit<32> left;    // edges left to serve, this one included
-    bit<32> chunks;                         // of a vertex, in this job
-    bit<32> workers;
+    // The job's.
+    bit<32> chunks;                         // of a vertex; below 2^16
+    bit<32> first_worker;
+    bit<32> workers;                        // or leaves: how many report blocks done here
     bit<16> group;
-    bit<32> entry;
+    bool sums;                              // this switch adds up, not only counts what is done
+    bool reports;                           // what is done here is reported further up
+    bit<9> up_port;
+    bit<16> leaf;
+    bit<32> blocks_at;                      // its part of each array: the first element, and how many
+    bit<32> blocks;
+    bit<32> entries_at;
+    bit<32> entries;
+    bit<32> edges_at;
+    bit<32> edges;
+    bit<32> aggregators_at;
+    bit<32> aggregators;
+    bit<32> workers_at;
+    // The packet's.
+    bool refused;
     bit<32> target;                         // the slot whose aggregator this pass adds to
     bit<32> at;                             // that aggregator
+    bit<32> own;                            // where `seen` knows the uploaded vertex
+    bit<32> expected;                       // of the target
+    bit<32> owner;
 }
+
+#include "include/ipv4_checksum.p4"
+#include "include/adjacency.p4"
 
 parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     state start {
@@ -82,8 +115,8 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout s
     }
     state ipv4 {
         packet.extract(hdr.ipv4);
-        transition select(hdr.ipv4.protocol, hdr.ipv4.ihl) {
-            (PROTOCOL_UDP, 5): udp;
+        transition select(hdr.ipv4.protocol, hdr.ipv4.ihl, hdr.ipv4.flags & 1, hdr.ipv4.fragment) {
+            (PROTOCOL_UDP, 5, 0, 0): udp;
             default: accept;
         }
     }
@@ -101,35 +134,21 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout s
     }
 }
 
-#define IPV4_FIELDS(h) { h.version, h.ihl, h.dscp, h.ecn, h.length, h.identification, h.flags, h.fragment, \
-    h.ttl, h.protocol, h.src, h.dst }
-
-control Verify(inout headers_t hdr, inout metadata_t meta) {
-    apply {
-        verify_checksum(hdr.ipv4.isValid() && hdr.ipv4.ihl == 5, IPV4_FIELDS(hdr.ipv4), hdr.ipv4.checksum,
-                        HashAlgorithm.csum16);
-    }
-}
-
 control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    register<bit<32>>(BLOCKS) block_first;
-    register<bit<32>>(ENTRIES) entry_edge;
-    register<bit<32>>(ENTRIES) entry_degree;
-    register<bit<32>>(ENTRIES) entry_expected;
-    register<bit<32>>(ENTRIES) entry_owner;
-    register<bit<32>>(EDGES) edge_slot;
-
     register<bit<32>>(AGGREGATORS) seen;
+    register<bit<SOURCES>>(AGGREGATORS) sources;
     register<bit<32>>(AGGREGATORS) tag;
     register<bit<32>>(AGGREGATORS) count;       // bit 31: some value was saturated
 #define VALUE_REGISTER(i) register<int<32>>(AGGREGATORS) value##i;
     EACH_VALUE(VALUE_REGISTER)
 
     register<bit<32>>(WORKERS) done_seen;       // (round, block) + 1 that the worker last reported done
-    register<bit<32>>(1) done_count;
-    register<bit<32>>(1) done_tag;              // what done_count counts for
+    register<bit<32>>(256) done_count;          // job -> how many did
+    register<bit<32>>(256) done_tag;            // job -> what done_count counts for
 
-    counter(8, CounterType.packets) events;     // 0 added, 1 results, 2 duplicates, 3 stale, 4 saturated, 5 completions
+    counter(8, CounterType.packets) events;     // added, results, duplicates, stale, saturated, completions, refused
+
+    Adjacency() adjacency;
 
     action drop() {
         mark_to_drop(standard);
@@ -138,7 +157,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         standard.egress_spec = port;
         hdr.ethernet.src = hdr.ethernet.dst;
         hdr.ethernet.dst = mac;
-        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+        DECREMENT_TTL(hdr.ipv4)
     }
     table ipv4_lpm {
         key = { hdr.ipv4.dst: lpm; }
@@ -149,12 +168,54 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 
     action set_job(bit<32> chunks, bit<32> workers, bit<16> group) {
         meta.chunks = chunks;
+        meta.first_worker = 0;
         meta.workers = workers;
         meta.group = group;
+        meta.sums = true;
+        meta.reports = false;
+    }
+    // One of several leaves, with the workers from `first_worker` on. What they have done it reports, as number `leaf`,
+    // to the switch behind `up_port`.
+    action set_leaf(bit<32> chunks, bit<32> first_worker, bit<32> workers, bit<16> group, bit<9> up_port,
+                    bit<16> leaf) {
+        set_job(chunks, workers, group);
+        meta.first_worker = first_worker;
+        meta.reports = true;
+        meta.up_port = up_port;
+        meta.leaf = leaf;
+    }
+    // Above the leaves: counts the reports of `leaves`, and forwards the rest.
+    action set_spine(bit<32> leaves, bit<16> group) {
+        set_job(0, leaves, group);
+        meta.sums = false;
+    }
+    // On the way between others: forwards everything.
+    action transit() {
+        set_job(0, 0, 0);
+        meta.sums = false;
     }
     table job {
         key = { hdr.agg.job: exact; }
-        actions = { set_job; drop; }
+        actions = { set_job; set_leaf; set_spine; transit; drop; }
+        default_action = drop();
+        size = 256;
+    }
+
+    action set_memory(bit<32> blocks_at, bit<32> blocks, bit<32> entries_at, bit<32> entries, bit<32> edges_at,
+                      bit<32> edges, bit<32> aggregators_at, bit<32> aggregators, bit<32> workers_at) {
+        meta.blocks_at = blocks_at;
+        meta.blocks = blocks;
+        meta.entries_at = entries_at;
+        meta.entries = entries;
+        meta.edges_at = edges_at;
+        meta.edges = edges;
+        meta.aggregators_at = aggregators_at;
+        meta.aggregators = aggregators;
+        meta.workers_at = workers_at;
+    }
+    table memory {
+        key = { hdr.agg.job: exact; }
+        actions = { set_memory; drop; }
         default_action = drop();
         size = 256;
     }
@@ -167,182 +228,228 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         hdr.ipv4.dst = ip;
         hdr.ipv4.ttl = 64;
         hdr.ipv4.ecn = hdr.ipv4.ecn == 3 ? 2w2 : hdr.ipv4.ecn;  // congestion on the way here is the uploader's
+        hdr.udp.checksum = 0;
     }
-    // `remote`: the worker is behind another leaf, which finishes the sum.
+    // The worker is behind another leaf, which finishes the sum.
     action to_remote_worker(bit<9> port, bit<48> mac, bit<32> ip) {
         to_worker(port, mac, ip);
         hdr.agg.type = packet_type_t.partial;
         hdr.agg.level = 1;
+        hdr.agg.worker = meta.leaf;
     }
     table worker {
-        key = { hdr.agg.worker: exact; }
+        key = { hdr.agg.job: exact; hdr.agg.worker: exact; }
         actions = { to_worker; to_remote_worker; drop; }
         default_action = drop();
         size = WORKERS;
     }
 
-    // ---- loading
-
-#define LOAD_WORD(array, i) if (hdr.agg.count > i) { array.write(hdr.agg.vertex + i, (bit<32>)hdr.values.v##i); }
-#define LOAD_BLOCK_FIRST(i) LOAD_WORD(block_first, i)
-#define LOAD_ENTRY_EDGE(i) LOAD_WORD(entry_edge, i)
-#define LOAD_ENTRY_DEGREE(i) LOAD_WORD(entry_degree, i)
-#define LOAD_ENTRY_EXPECTED(i) LOAD_WORD(entry_expected, i)
-#define LOAD_ENTRY_OWNER(i) LOAD_WORD(entry_owner, i)
-#define LOAD_EDGE_SLOT(i) LOAD_WORD(edge_slot, i)
-
-    action load() {
-        if (hdr.agg.chunk == ARRAY_BLOCK_FIRST) { EACH_VALUE(LOAD_BLOCK_FIRST) }
-        else if (hdr.agg.chunk == ARRAY_ENTRY_EDGE) { EACH_VALUE(LOAD_ENTRY_EDGE) }
-        else if (hdr.agg.chunk == ARRAY_ENTRY_DEGREE) { EACH_VALUE(LOAD_ENTRY_DEGREE) }
-        else if (hdr.agg.chunk == ARRAY_ENTRY_EXPECTED) { EACH_VALUE(LOAD_ENTRY_EXPECTED) }
-        else if (hdr.agg.chunk == ARRAY_ENTRY_OWNER) { EACH_VALUE(LOAD_ENTRY_OWNER) }
-        else if (hdr.agg.chunk == ARRAY_EDGE_SLOT) { EACH_VALUE(LOAD_EDGE_SLOT) }
-        drop();     // the sender learns by reading back, or by the sums being right
-    }
-
-    // ---- aggregation
-
-    // The first pass of an upload: whether it is new, and which edges it has.
-    action begin_upload() {
-        bit<32> last;
-        bit<32> own = hdr.agg.vertex * meta.chunks + (bit<32>)hdr.agg.chunk;
-        bit<32> now = hdr.agg.round ++ hdr.agg.block;
-        seen.read(last, own);
-        if (last == now + 1) {
-            meta.left = 0;
-            events.count(2);
-        } else {
-            seen.write(own, now + 1);
-            entry_edge.read(meta.edge, meta.entry);
-            entry_degree.read(meta.left, meta.entry);
-        }
-    }
-
-    // One value: what the aggregator held (nothing, if it was another block's) plus the packet's.
-#define ADD_VALUE(i) value##i.read(held, meta.at); if (fresh) { held = 0; } sum = held |+| hdr.values.v##i; \
-    if (sum != held + hdr.values.v##i) { saturated = 1; } value##i.write(meta.at, sum); hdr.values.v##i = sum;
-
-    // Adds the packet into aggregator meta.at; its values become the sum. `complete`: nothing is missing any more.
-    action add(out bool complete) {
-        bit<32> old_tag;
-        bit<32> old_count = 0;
-        bit<32> expected;
-        int<32> held;
-        int<32> sum;
-        bit<32> now = (hdr.agg.round ++ hdr.agg.block) + 1;     // 0 is the tag of a register never written
-        bit<1> saturated = hdr.agg.saturated;
-        tag.read(old_tag, meta.at);
-        bool fresh = old_tag != now;
-        if (!fresh) { count.read(old_count, meta.at); }
-        tag.write(meta.at, now);
-        EACH_VALUE(ADD_VALUE)
-        saturated = saturated | old_count[31:31];
-        bit<32> total = (bit<32>)old_count[30:0] + hdr.agg.count;
-        entry_expected.read(expected, meta.entry);
-        count.write(meta.at, saturated ++ total[30:0]);
-        hdr.agg.saturated = saturated;
-        hdr.agg.count = total;
-        complete = total == expected;
-        events.count(0);
-    }
-
-    // The packet becomes the result for slot meta.target, and goes to its owner.
-    action become_result() {
-        bit<32> owner;
-        entry_owner.read(owner, meta.entry);
-        hdr.agg.type = packet_type_t.result;
-        hdr.agg.vertex = meta.target;
-        hdr.agg.worker = (bit<16>)owner;
-        events.count(1);
-    }
-
-    // ---- blocks
-
-    // A worker reports a block done. `complete`: it was the last one; `again`: the block was complete before.
-    action note_done(out bool complete, out bool again) {
-        bit<32> now = (hdr.agg.round ++ hdr.agg.block) + 1;
-        bit<32> counted_for;
-        bit<32> n;
-        bit<32> last;
-        done_tag.read(counted_for, 0);
-        done_count.read(n, 0);
-        done_seen.read(last, (bit<32>)hdr.agg.worker);
-        again = last == now && counted_for == now && n == meta.workers;
-        complete = false;
-        if (last != now) {
-            if (counted_for != now) { n = 0; }
-            n = n + 1;
-            done_seen.write((bit<32>)hdr.agg.worker, now);
-            done_tag.write(0, now);
-            done_count.write(0, n);
-            complete = n == meta.workers;
-        }
-    }
+    // One value: what the aggregator held (nothing, if it was an earlier block's) plus the packet's.
+#define ADD_VALUE(i) value##i.read(held, meta.at); held = fresh ? 32s0 : held; sum = held |+| hdr.values.v##i; \
+    saturated = sum != held + hdr.values.v##i ? 1w1 : saturated; value##i.write(meta.at, sum); hdr.values.v##i = sum;
+#define CLEAR_TAG(i) if (hdr.agg.count > i) { tag.write(meta.aggregators_at + hdr.agg.vertex + i, 0); }
+#define CLEAR_SEEN(i) if (hdr.agg.count > i) { seen.write(meta.aggregators_at + hdr.agg.vertex + i, 0); }
+#define CLEAR_DONE(i) if (hdr.agg.count > i) { done_seen.write(meta.workers_at + hdr.agg.vertex + i, 0); }
 
     apply {
-        bool complete = false;
-        bool again = false;
-        if (!hdr.ipv4.isValid() || standard.checksum_error == 1) {
+        if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
+            events.count(REFUSED);
             drop();
             return;
         }
-        bool plain = !hdr.agg.isValid() || hdr.agg.bypass == 1 || hdr.agg.pull == 1 || hdr.agg.resend == 1;
-        bool for_switch = hdr.agg.type == packet_type_t.upload || hdr.agg.type == packet_type_t.partial
-            || hdr.agg.type == packet_type_t.done || hdr.agg.type == packet_type_t.load;
-        // A `done` may be sent again: it is counted once for each worker.
-        if (hdr.agg.isValid() && hdr.agg.type == packet_type_t.done) { plain = false; }
-        if (plain || !for_switch) {
+        if (!hdr.ipv4.isValid()) {
+            drop();
+            return;
+        }
+        bool for_switch = false;
+        if (hdr.agg.isValid()) {
+            bool marked = hdr.agg.bypass == 1 || hdr.agg.pull == 1;
+            // A `done` may be sent again: it is counted once for each worker.
+            for_switch = !marked && (hdr.agg.type == packet_type_t.done || hdr.agg.type == packet_type_t.load
+                || (hdr.agg.resend == 0 && (hdr.agg.type == packet_type_t.upload
+                    || hdr.agg.type == packet_type_t.partial))
+                || (hdr.agg.type == packet_type_t.complete && hdr.agg.level == 1));
+            if (hdr.agg.type == (packet_type_t)0 || hdr.agg.type > packet_type_t.cnp) {
+                events.count(REFUSED);
+                drop();
+                return;
+            }
+        }
+        if (for_switch && !job.apply().hit) {
+            events.count(REFUSED);
+            return;
+        }
+        // A switch that does not add up still counts what its leaves have done.
+        if (!meta.sums && !(hdr.agg.type == packet_type_t.done && meta.workers > 0)) { for_switch = false; }
+        if (hdr.agg.isValid() && hdr.agg.type == packet_type_t.complete && !meta.reports) { for_switch = false; }
+        if (!for_switch) {
             if (hdr.ipv4.ttl <= 1) { drop(); } else { ipv4_lpm.apply(); }
             return;
         }
-        if (hdr.agg.type == packet_type_t.load) {
-            load();
+        if (hdr.agg.type == packet_type_t.complete) {   // from above: to this leaf's workers
+            hdr.agg.level = 0;
+            hdr.udp.checksum = 0;
+            standard.mcast_grp = meta.group;
+            events.count(COMPLETIONS);
             return;
         }
-        if (!job.apply().hit) { return; }
+        if (!memory.apply().hit) {
+            events.count(REFUSED);
+            return;
+        }
+        bit<32> now = (hdr.agg.round ++ hdr.agg.block) + 1;     // 0 is what a register never written holds
+        bit<32> me = (bit<32>)hdr.agg.worker - meta.first_worker;
+
+        // ---- blocks
 
         if (hdr.agg.type == packet_type_t.done) {
-            note_done(complete, again);
-            hdr.agg.type = packet_type_t.complete;
-            if (complete) {
-                events.count(5);
+            bit<32> job_number = (bit<32>)hdr.agg.job;
+            bit<32> counting;
+            bit<32> n;
+            bit<32> last;
+            if (me >= meta.workers || meta.sums == (hdr.agg.level != 0)
+                || (meta.sums && (bit<32>)hdr.agg.block >= meta.blocks)) {
+                events.count(REFUSED);
+                drop();
+                return;
+            }
+            done_tag.read(counting, job_number);
+            done_count.read(n, job_number);
+            done_seen.read(last, meta.workers_at + me);
+            bool again = false;         // to this worker once more: its completion was lost
+            bool complete = false;
+            if (counting != 0 && (int<32>)(now - counting) < 0) {
+                events.count(STALE);    // a later block has begun, so this one was completed
+                again = true;
+            } else if (now != counting && counting != 0 && n != meta.workers) {
+                events.count(REFUSED);  // nobody can be done with a block before its turn
+            } else if (now != counting || last != now) {
+                n = now != counting ? 32w1 : n + 1;
+                done_seen.write(meta.workers_at + me, now);
+                done_tag.write(job_number, now);
+                done_count.write(job_number, n);
+                complete = n == meta.workers;
+            } else {
+                events.count(DUPLICATES);
+                again = n == meta.workers;
+            }
+            hdr.udp.checksum = 0;
+            if (meta.reports && (complete || (again && now == counting))) {
+                hdr.agg.level = 1;
+                hdr.agg.worker = meta.leaf;
+                standard.egress_spec = meta.up_port;
+            } else if (complete) {
+                events.count(COMPLETIONS);
+                hdr.agg.type = packet_type_t.complete;
                 standard.mcast_grp = meta.group;
             } else if (again) {
-                worker.apply();     // its completion was lost: to this worker once more
+                hdr.agg.type = packet_type_t.complete;
+                worker.apply();
             } else {
                 drop();
             }
             return;
         }
 
-        bit<32> first;
-        block_first.read(first, (bit<32>)hdr.agg.block);
-        meta.entry = first + hdr.agg.vertex;
+        // ---- loading, and what a packet names
+
+        adjacency.apply(hdr, meta, standard);
+        if (meta.refused) {
+            events.count(REFUSED);
+            drop();
+            return;
+        }
+        if (hdr.agg.type == packet_type_t.load) {
+            if (hdr.agg.chunk == ARRAY_TAG) { EACH_VALUE(CLEAR_TAG) }
+            else if (hdr.agg.chunk == ARRAY_SEEN) { EACH_VALUE(CLEAR_SEEN) }
+            else if (hdr.agg.chunk == ARRAY_DONE) {
+                EACH_VALUE(CLEAR_DONE)
+                done_tag.write((bit<32>)hdr.agg.job, 0);
+            }
+            bit<48> mac = hdr.ethernet.src;
+            bit<32> ip = hdr.ipv4.src;
+            hdr.ethernet.src = hdr.ethernet.dst;
+            hdr.ethernet.dst = mac;
+            hdr.ipv4.src = hdr.ipv4.dst;
+            hdr.ipv4.dst = ip;
+            hdr.agg.bypass = 1;
+            standard.egress_spec = standard.ingress_port;
+            return;
+        }
+
+        // ---- aggregation
+
+        bit<SOURCES> sender = 0;
         if (hdr.agg.type == packet_type_t.partial) {
-            meta.target = hdr.agg.vertex;
             meta.left = 1;
-        } else {
-            if (standard.instance_type == INSTANCE_NORMAL) { begin_upload(); }
-            if (meta.left == 0) {
+            bit<32> number = hdr.agg.level == 0 ? me : meta.workers + (bit<32>)hdr.agg.worker;
+            sender = ((bit<SOURCES>)1) << (bit<16>)number;
+            if (number >= SOURCES || (hdr.agg.level == 0 && me >= meta.workers)
+                || hdr.agg.count == 0 || hdr.agg.count > meta.expected) {
+                events.count(REFUSED);
                 drop();
                 return;
             }
-            edge_slot.read(meta.target, meta.edge);
-            meta.entry = first + meta.target;
+        } else if (standard.instance_type == INSTANCE_NORMAL) {
+            bit<32> last;
+            seen.read(last, meta.own);
+            if (last != 0 && (int<32>)(now - last) <= 0) {
+                if (last == now) { events.count(DUPLICATES); } else { events.count(STALE); }
+                drop();
+                return;
+            }
+            seen.write(meta.own, now);
         }
-        meta.at = meta.target * meta.chunks + (bit<32>)hdr.agg.chunk;
+        if (meta.left == 0) {
+            drop();
+            return;
+        }
         meta.edge = meta.edge + 1;
         meta.left = meta.left - 1;
+
+        bit<32> old_tag;
+        bit<32> old_count;
+        bit<SOURCES> senders;
+        tag.read(old_tag, meta.at);
+        count.read(old_count, meta.at);
+        sources.read(senders, meta.at);
+        bool fresh = old_tag != now;
+        old_count = fresh ? 0 : old_count;
+        senders = fresh ? 0 : senders;
+        bit<32> total = (bit<32>)old_count[30:0] + hdr.agg.count;
+        bool complete = false;
         values_t uploaded = hdr.values;
         bit<32> contributed = hdr.agg.count;
         bit<1> was_saturated = hdr.agg.saturated;
-        add(complete);
-        if (hdr.agg.saturated == 1 && was_saturated == 0) { events.count(4); }
+        if (old_tag != 0 && (int<32>)(now - old_tag) < 0) {
+            events.count(STALE);
+        } else if ((senders & sender) != 0) {
+            events.count(DUPLICATES);
+        } else if (total > meta.expected) {
+            events.count(REFUSED);
+        } else {
+            int<32> held;
+            int<32> sum;
+            bit<1> saturated = hdr.agg.saturated;
+            tag.write(meta.at, now);
+            EACH_VALUE(ADD_VALUE)
+            if (saturated == 1 && was_saturated == 0) { events.count(SATURATED); }
+            saturated = saturated | old_count[31:31];
+            count.write(meta.at, saturated ++ total[30:0]);
+            sources.write(meta.at, senders | sender);
+            hdr.agg.saturated = saturated;
+            hdr.agg.count = total;
+            complete = total == meta.expected;
+            events.count(ADDED);
+        }
         if (complete) {
             // The result leaves; if neighbours are left, a clone of the packet as it came goes on.
             if (meta.left > 0) { clone_preserving_field_list(CloneType.I2E, RECIRCULATE_SESSION, PRESERVED); }
-            become_result();
+            hdr.agg.type = packet_type_t.result;
+            hdr.agg.level = 0;
+            hdr.agg.vertex = meta.target;
+            hdr.agg.worker = (bit<16>)meta.owner;
+            events.count(RESULTS);
             worker.apply();
         } else if (meta.left > 0) {
             hdr.values = uploaded;
@@ -358,25 +465,32 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     // Marks packets of ECN-capable transports when they waited behind `threshold` packets or more.
     action mark(bit<19> threshold) {
-        if (standard.deq_qdepth >= threshold && (hdr.ipv4.ecn == 1 || hdr.ipv4.ecn == 2)) { hdr.ipv4.ecn = 3; }
+        hdr.ipv4.ecn = standard.deq_qdepth >= threshold && (hdr.ipv4.ecn == 1 || hdr.ipv4.ecn == 2) ? 2w3
+            : hdr.ipv4.ecn;
     }
     table ecn {
         actions = { mark; NoAction; }
         default_action = NoAction();
     }
+    // A completion's copy, addressed to its worker. The replica's number is the worker's.
+    action to_host(bit<48> mac, bit<32> ip) {
+        hdr.ethernet.dst = mac;
+        hdr.ipv4.dst = ip;
+        hdr.ipv4.ttl = 64;
+    }
+    table replica {
+        key = { hdr.agg.job: exact; standard.egress_rid: exact; }
+        actions = { to_host; NoAction; }
+        default_action = NoAction();
+        size = WORKERS;
+    }
     apply {
         if (standard.egress_port == RECIRCULATE_PORT) {
             recirculate_preserving_field_list(PRESERVED);
         } else {
-            ecn.apply();
+            if (standard.instance_type == INSTANCE_REPLICATED) { replica.apply(); }
+            if (hdr.ipv4.isValid()) { ecn.apply(); }
         }
-    }
-}
-
-control Compute(inout headers_t hdr, inout metadata_t meta) {
-    apply {
-        update_checksum(hdr.ipv4.isValid() && hdr.ipv4.ihl == 5, IPV4_FIELDS(hdr.ipv4), hdr.ipv4.checksum,
-                        HashAlgorithm.csum16);
     }
 }
 

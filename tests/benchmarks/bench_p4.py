@@ -80,12 +80,17 @@ def switchgnn(count: int) -> tuple[Engine, Batch]:
     engine = Engine(build(generate(load_program(SWITCHGNN))))
     slots = count // 3
     engine.insert("job", {"job": 1}, "set_job", {"chunks": CHUNKS, "workers": 64, "group": 1})
-    engine.insert("worker", {"worker": 0}, "to_worker", {"port": 7, "mac": 7, "ip": 7})
+    memory = {"blocks": 1, "entries": slots, "edges": 0, "aggregators": slots}
+    begins = {f"{name}_at": 0 for name in (*memory, "workers")}
+    engine.insert("memory", {"job": 1}, "set_memory", {**begins, **memory})
+    engine.insert("worker", {"job": 1, "worker": 0}, "to_worker", {"port": 7, "mac": 7, "ip": 7})
+    engine.register_array("block_size")[0] = slots
     engine.register_array("entry_expected")[:slots] = 3
     frames = ip_frames(count, 182)
     frames[:, 36:38] = (9000 >> 8, 9000 & 0xFF)
     frames[:, 42], frames[:, 44] = 2, 1  # a partial of job 1
     frames[:, 50:54] = np.tile(np.arange(slots), 3).astype(">u4").view(np.uint8).reshape(-1, 4)
+    frames[:, 59] = np.repeat(np.arange(3), slots)  # the sender
     frames[:, 61] = 1
     frames[:, 62:] = np.random.default_rng(3).integers(0, 256, (count, 120))
     with_checksum(frames)

@@ -141,10 +141,13 @@ def test_the_switch_program_reads_what_numpy_wrote():
     frames["values"][:] = np.arange(30) - 15
     with Engine.load(SWITCHGNN) as switch:
         switch.insert("job", {"job": 7}, "set_job", {"chunks": 2, "workers": 4, "group": 1})
+        memory = {"blocks": 8, "entries": 200, "edges": 0, "aggregators": 64}
+        switch.insert("memory", {"job": 7}, "set_memory", {f"{k}_at": 0 for k in (*memory, "workers")} | memory)
         switch.insert(
-            "worker", {"worker": 9}, "to_worker", {"port": 3, "mac": 0x020000000009, "ip": 0x0A000009}
+            "worker", {"job": 7, "worker": 9}, "to_worker", {"port": 3, "mac": 0x020000000009, "ip": 0x0A000009}
         )
         switch.register_array("block_first")[3] = 100
+        switch.register_array("block_size")[3] = 20
         switch.register_array("entry_expected")[100 + 0x11] = 5
         switch.register_array("entry_owner")[100 + 0x11] = 9
         one = np.ones(1, np.uint32)

@@ -29,7 +29,8 @@ engine.multicast_group(1, [(1, 1), (2, 2)])
 engine.clone_session(1, port=510)
 if "switchgnn" in program:
     engine.insert("job", {"job": 1}, "set_job", [3, 2, 1])
-    engine.insert("worker", {"worker": 0}, "to_worker", [1, 2, 3])
+    engine.insert("memory", {"job": 1}, "set_memory", [0, 4096, 0, 262144, 0, 4194304, 0, 65536, 0])
+    engine.insert("worker", {"job": 1, "worker": 0}, "to_worker", [1, 2, 3])
 head = bytes.fromhex("0000000000fe0000000000010800450000a8000000004011" + "0000" + "0a0000010a000002" + "15b3232800940000")
 rng = random.Random(seed)
 for _ in range(3000):

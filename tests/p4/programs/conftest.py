@@ -1,0 +1,18 @@
+"""Our programs, compiled once a session with small memories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from p4.codegen import generate
+from p4.codegen.build import build
+from p4.lang import load_program
+from p4.programs import SWITCHGNN
+from tests.p4.programs.switchgnn_net import DEFINES
+
+
+@pytest.fixture(scope="session")
+def switchgnn(libraries: Path) -> Path:
+    return build(generate(load_program(SWITCHGNN, defines=DEFINES)), folder=libraries)
