@@ -90,7 +90,7 @@ def switchgnn(count: int) -> tuple[Engine, Batch]:
     frames[:, 36:38] = (9000 >> 8, 9000 & 0xFF)
     frames[:, 42], frames[:, 44] = 2, 1  # a partial of job 1
     frames[:, 50:54] = np.tile(np.arange(slots), 3).astype(">u4").view(np.uint8).reshape(-1, 4)
-    frames[:, 59] = np.repeat(np.arange(3), slots)  # the sender
+    frames[:, 57] = np.repeat(np.arange(3), slots)  # the sender
     frames[:, 61] = 1
     frames[:, 62:] = np.random.default_rng(3).integers(0, 256, (count, 120))
     with_checksum(frames)
