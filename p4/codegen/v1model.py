@@ -24,30 +24,17 @@ class Generated:
     schema: Schema
 
 
-def generate(program: ir.Program) -> Generated:
+def generate_v1model(program: ir.Program) -> Generated:
     """C++ for a checked v1model program. Raises P4Error for what the engine does not support."""
-    try:
-        return _generate(program)
-    except RecursionError:
-        raise unsupported(
-            None, f"{program.path}: an expression this long", "parts of it in variables"
-        ) from None
-
-
-def _generate(program: ir.Program) -> Generated:
     main = program.main
-    if main is None:
-        raise unsupported(None, f"{program.path}: a program without 'main'", "V1Switch(...) main;")
-    assert isinstance(main.type, ty.Block)
-    if main.type.name != "V1Switch":
-        raise unsupported(main.span, f"architecture '{main.type.name}'", "v1model: V1Switch(...) main;")
+    assert main is not None
     layout = Layout(program.errors)
     shared = Shared(program, layout, Schema())
-    _functions(shared)
+    write_functions(shared)
     members = Code()
     blocks: dict[str, ir.Parser | ir.Control] = {}
     for role, argument in zip(_BLOCKS, main.args, strict=True):
-        instance = _instance(argument)
+        instance = block_instance(argument)
         assert instance.declaration is not None
         blocks[role] = instance.declaration
         member = f"{role}_"
@@ -72,16 +59,17 @@ def _generate(program: ir.Program) -> Generated:
     return Generated(source.text(), shared.schema)
 
 
-def _instance(argument: ir.Argument) -> ir.Instance:
+def block_instance(argument: ir.Argument) -> ir.Instance:
+    """The object that a package's argument is."""
     value = argument.value
     if isinstance(value, ir.Call) and isinstance(value.target, ir.Construct):
         return value.target.instance
     if isinstance(value, ir.InstanceRef):
         return value.instance
-    raise unsupported(value.span if value else None, "this argument of V1Switch")
+    raise unsupported(value.span if value else None, "this argument of a package")
 
 
-def _functions(shared: Shared) -> None:
+def write_functions(shared: Shared) -> None:
     """The program's functions, as C++ functions."""
     for function in shared.program.functions:
         name, n = cpp_name(function.name), 1
@@ -147,18 +135,23 @@ def _program_struct(
             role = {"parse": "parser", "deparse": "deparser"}.get(call, call)
             source.line(f"void {call}(Context& c, {params}) {{ {role}_.apply(c, {arguments}); }}")
         _preserve(source, shared, parser)
-        for kind, cpp in (
-            ("tables", "Table*"),
-            ("counters", "Counter*"),
-            ("meters", "Meter*"),
-            ("value_sets", "ValueSet*"),
-        ):
-            listed = ", ".join(f"&{access}" for access in shared.registered[kind])
-            source.line(f"std::vector<{cpp}> {kind}{{{listed}}};")
-        views = ", ".join(f"{access}.view()" for access in shared.registered["registers"])
-        source.line(f"std::vector<RegisterView> registers{{{views}}};")
+        write_objects(source, shared)
         source.line("Program() = default;")
         source.line("Program(const Program&) = delete;")
+
+
+def write_objects(source: Code, shared: Shared) -> None:
+    """The Program struct's lists of what the control plane reaches, in the schema's order."""
+    for kind, cpp in (
+        ("tables", "Table*"),
+        ("counters", "Counter*"),
+        ("meters", "Meter*"),
+        ("value_sets", "ValueSet*"),
+    ):
+        listed = ", ".join(f"&{access}" for access in shared.registered[kind])
+        source.line(f"std::vector<{cpp}> {kind}{{{listed}}};")
+    views = ", ".join(f"{access}.view()" for access in shared.registered["registers"])
+    source.line(f"std::vector<RegisterView> registers{{{views}}};")
 
 
 def _preserve(source: Code, shared: Shared, parser: ir.Parser | ir.Control) -> None:

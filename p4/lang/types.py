@@ -335,7 +335,9 @@ def unify(formal: Type, actual: Type, bindings: dict[TypeVar, Type]) -> bool:
     return _fits(formal, actual)
 
 
-def _unify_params(formal: tuple[Param, ...], actual: tuple[Param, ...], bindings: dict[TypeVar, Type]) -> bool:
+def _unify_params(
+    formal: tuple[Param, ...], actual: tuple[Param, ...], bindings: dict[TypeVar, Type]
+) -> bool:
     """In order; a block may leave out the parameters that its type calls optional."""
     left = list(actual)
     for param in formal:

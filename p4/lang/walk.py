@@ -1,0 +1,55 @@
+"""Everything below a node of the typed program: statements and expressions, in the order of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from p4.lang import ir
+
+_INNER = (
+    ir.Statement,
+    ir.Expr,
+    ir.SwitchCase,
+    ir.Argument,
+    ir.Method,
+    ir.Builtin,
+    ir.Transition,
+    ir.SelectCase,
+    ir.Match,
+)
+Node = ir.Statement | ir.Expr
+
+
+def walk(node: object) -> Iterator[Node]:
+    """`node` and what it is made of. Actions, tables and functions that are called are not entered."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from walk(item)
+        return
+    if not isinstance(node, _INNER):
+        return
+    if isinstance(node, (ir.Statement, ir.Expr)):
+        yield node
+    for part in fields(node):
+        if part.name not in ("span", "type"):
+            yield from walk(getattr(node, part.name))
+
+
+def bodies(block: ir.Parser | ir.Control) -> Iterator[Node]:
+    """Everything in a parser or control: its states or body, its actions and the methods of its objects."""
+    if isinstance(block, ir.Parser):
+        for state in block.states:
+            yield from walk(state.body)
+            yield from walk(state.transition)
+    else:
+        yield from walk(block.body)
+    for local in block.locals:
+        match local:
+            case ir.Action():
+                yield from walk(local.body)
+            case ir.VarDecl():
+                yield from walk(local)
+            case ir.Instance():
+                for function in local.methods.values():
+                    yield from walk(function.body)
