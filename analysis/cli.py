@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
+from analysis.sweep import cli as sweep_cli
 from sim.scenario import Scenario
 from sim.scenario_io import dump_scenario, load_scenario, parse_overrides
 from workloads.errors import InputError
@@ -42,6 +43,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     systems = subparsers.add_parser("systems", help="the systems that can be compared")
     systems.add_argument("--json", action="store_true", help="print JSON")
     systems.set_defaults(run=_systems)
+    sweep_cli.add_commands(subparsers)
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 from rich import box
 from rich.table import Table
 
+from analysis.html import show_value
 from analysis.metrics import comparison, memory_sweep
 from analysis.published import findings
 from analysis.records import Records
@@ -110,14 +111,25 @@ def published_table(records: Records) -> Table | str:
     return table
 
 
+def frame_table(frame: pd.DataFrame, title: str) -> Table:
+    """Any frame as a table, its numbers shown by the units in the columns' names."""
+    table = Table(title=title, title_justify="left")
+    for name in frame.columns:
+        numeric = pd.api.types.is_numeric_dtype(frame[name])
+        table.add_column(str(name), justify="right" if numeric else "left", overflow="fold")
+    for _, row in frame.iterrows():
+        table.add_row(*(show_value(str(name), row[name]) for name in frame.columns))
+    return table
+
+
 def as_plain(records: Records) -> dict[str, Any]:
     """Everything the tables show, plain numbers, NaN as null."""
     return {
         "folder": str(records.folder),
         "provenance": records.provenance(),
         "graph": records.summary["graph"],
-        "systems": _plain_rows(comparison(records).reset_index()),
-        "memory_sweep": _plain_rows(memory_sweep(records)),
+        "systems": plain_rows(comparison(records).reset_index()),
+        "memory_sweep": plain_rows(memory_sweep(records)),
         "published": [
             {"id": one.id, "text": one.text, "paper": one.paper, "ours": one.ours, "note": one.note}
             for one in findings(records)
@@ -128,7 +140,8 @@ def as_plain(records: Records) -> dict[str, Any]:
     }
 
 
-def _plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """A frame's rows as plain values, NaN as None."""
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     return [
         {str(name): getattr(value, "item", lambda value=value: value)() for name, value in row.items()}
