@@ -1,0 +1,121 @@
+"""What runs on one worker: an endpoint per job, and the loaders of the switch that it is in charge of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.protocol.dcqcn import DcqcnConfig
+from emulator.protocol.endpoint import Endpoint, Timing
+from emulator.protocol.frames import Frames, Job
+from emulator.protocol.layout import Share
+from emulator.protocol.loader import Array, Ints, Loader
+from emulator.wire import FRAME, FRAME_BYTES, PacketType
+from workloads.plan import Plan
+
+Bytes = npt.NDArray[np.uint8]
+LOAD_RTO_NS = 50_000_000
+
+
+class Station:
+    """jobs: number -> this worker's Job; plans: number -> Plan. Frames are raw bytes here: uint8[n, size]."""
+
+    def __init__(
+        self, jobs: Mapping[int, Job], plans: Mapping[int, Plan], timing: Timing, dcqcn: DcqcnConfig
+    ) -> None:
+        self.jobs, self.timing = jobs, timing
+        self.worker = next(iter(jobs.values())).worker
+        self.shares = {number: Share(plan, self.worker) for number, plan in plans.items()}
+        self.endpoints = {number: Endpoint(job, timing, dcqcn) for number, job in jobs.items()}
+        self.active = next(iter(jobs))
+        self.loaders: list[Loader] = []
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The job that runs."""
+        return self.endpoints[self.active]
+
+    def load(self, arrays: Mapping[int, list[tuple[Array, Ints]]]) -> None:
+        """Load the switch with these arrays of each job."""
+        self.loaders = [
+            Loader(self.jobs[number], of_job, rto_ns=LOAD_RTO_NS, patience_ns=self.timing.patience_ns)
+            for number, of_job in arrays.items()
+        ]
+
+    @property
+    def loading(self) -> bool:
+        """Whether the switch does not have everything yet."""
+        return not all(loader.done for loader in self.loaders)
+
+    @property
+    def error(self) -> str | None:
+        """Why this worker gave up, if it did."""
+        of_loading = [loader.error for loader in self.loaders if loader.error]
+        return of_loading[0] if of_loading else self.endpoint.error
+
+    def receive(self, frames: Bytes, lengths: npt.NDArray[np.integer], now_ns: int) -> None:
+        """A burst; shorter frames are filled up with zeros, longer ones cut."""
+        rows = as_frames(frames)
+        agg = rows["agg"]
+        if self.loading:
+            loads = agg["type"] == PacketType.LOAD
+            for number, loader in zip(self.endpoints, self.loaders, strict=False):
+                chosen = loads & (agg["job"] == number)
+                if chosen.any():
+                    loader.receive(rows[chosen], lengths[chosen], now_ns)
+            rows, lengths = rows[~loads], lengths[~loads]
+            agg = rows["agg"]
+        if not len(rows):
+            return
+        if (agg["job"] == self.active).all():
+            self.endpoint.receive(rows, lengths, now_ns)
+            return
+        known = np.zeros(len(rows), bool)
+        for number, endpoint in self.endpoints.items():
+            chosen = agg["job"] == number
+            if chosen.any():
+                known |= chosen
+                endpoint.receive(rows[chosen], lengths[chosen], now_ns)
+        if not known.all():
+            self.endpoint.receive(rows[~known], lengths[~known], now_ns)  # which counts why it is dropped
+
+    def send(self, now_ns: int, room: int) -> Bytes:
+        """What is to leave now, about `room` frames at most: uint8[n, FRAME_BYTES]."""
+        for loader in self.loaders:
+            if not loader.done:
+                frames = loader.send(now_ns, room)
+                if len(frames):
+                    return as_bytes(frames)
+                break
+        return as_bytes(self.endpoint.send(now_ns, room))
+
+    def wake_ns(self, now_ns: int) -> int:
+        """When `send` has something to do at the latest."""
+        wake = self.endpoint.wake_ns(now_ns)
+        for loader in self.loaders:
+            if not loader.done:
+                return min(wake, loader.wake_ns(now_ns))
+        return wake
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self.loading and self.endpoint.idle
+
+
+def as_frames(raw: Bytes) -> Frames:
+    """uint8[n, size] as FRAME[n]; the frames' own lengths tell how much of each is real."""
+    if raw.shape[1] != FRAME_BYTES:
+        sized = np.zeros((len(raw), FRAME_BYTES), np.uint8)
+        most = min(raw.shape[1], FRAME_BYTES)
+        sized[:, :most] = raw[:, :most]
+        raw = sized
+    rows: Frames = np.ascontiguousarray(raw).reshape(-1).view(FRAME)
+    return rows
+
+
+def as_bytes(frames: Frames) -> Bytes:
+    """FRAME[n] as uint8[n, FRAME_BYTES]."""
+    return np.ascontiguousarray(frames).view(np.uint8).reshape(len(frames), FRAME_BYTES)

@@ -1,0 +1,333 @@
+"""The cluster in one process and in virtual time: real frames, the real P4 engine, events in a queue.
+
+The same seed gives the same run, frame by frame. `netfold emulate --in-process` runs on it, and the tests of
+the protocol drive their interleavings with it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.cluster.control import EVENTS, SwitchJob, build_switch, install, resume
+from emulator.cluster.faults import Faults
+from emulator.cluster.line import Bytes, Line
+from emulator.cluster.pcap import PortCapture
+from emulator.cluster.station import Station
+from emulator.cluster.topology import Switch, Topology
+from emulator.protocol.dcqcn import DcqcnConfig
+from emulator.protocol.endpoint import NEVER, Timing
+from emulator.protocol.loader import needs, words
+from p4.targets.engine import Batch, Engine
+from workloads.errors import InputError
+from workloads.plan import Plan
+
+Lengths = npt.NDArray[np.int64]
+RESTART_NS = 2_000_000  # how long a switch is away
+
+
+class ClusterError(InputError):
+    """A run that cannot go on: one line that names who is missing."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a cluster runs. rate_bps, delay_ns: of each link; burst: frames at a time; ecn_frames: see Line."""
+
+    timing: Timing
+    dcqcn: DcqcnConfig
+    rate_bps: float = 100e9
+    delay_ns: int = 1_000
+    burst: int = 32
+    ecn_frames: int = 0
+    seed: int = 1
+
+
+class VirtualCluster:
+    """Workers, switches and links. Plans by job number (1 to 255). Use as a context manager."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        plans: Mapping[int, Plan],
+        faults: Faults,
+        settings: Settings,
+        *,
+        captures: Path | None = None,
+    ) -> None:
+        self.topology, self.plans, self.settings, self.faults = topology, plans, settings, faults
+        self.now_ns = 0
+        random = np.random.default_rng(settings.seed)
+        secret = int(random.integers(2**63))
+        jobs = {number: topology.jobs(number, secret) for number in plans}
+        self.stations = [
+            Station({n: jobs[n][w] for n in plans}, plans, settings.timing, settings.dcqcn)
+            for w in range(topology.workers)
+        ]
+        self.switch_jobs = [SwitchJob(n, plan.chunks, needs(plan)) for n, plan in plans.items()]
+        self._library = build_switch(topology, self.switch_jobs)
+        self.switches = {switch.name: switch for switch in topology.switches}
+        self.engines: dict[str, Engine] = {}
+        self.lines: dict[tuple[str, str], Line] = {}
+        for switch in topology.switches:
+            for other in switch.links:
+                for pair in ((switch.name, other), (other, switch.name)):
+                    if pair not in self.lines:
+                        ecn = settings.ecn_frames if pair[0] in self.switches else 0
+                        self.lines[pair] = Line(
+                            settings.rate_bps, settings.delay_ns, faults.link(*pair),
+                            np.random.default_rng(random.integers(2**63)), ecn,
+                        )  # fmt: skip
+        self.retired: Counter[str] = Counter()  # what switches counted before they were restarted
+        self._captures = PortCapture(captures) if captures else None
+        self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
+        self._sequence = 0
+        self._polls = [NEVER] * topology.workers
+        self._dead: dict[int, str] = {}
+        self._begun = False
+        for switch in topology.switches:
+            self._start(switch)
+
+    def __enter__(self) -> VirtualCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the switches and write the captures."""
+        for engine in self.engines.values():
+            engine.close()
+        self.engines = {}
+        if self._captures is not None:
+            self._captures.close()
+            self._captures = None
+
+    # ---- what a run does
+
+    def load(self) -> None:
+        """Load every switch, then wait for all workers on every job. Raises ClusterError."""
+        for switch in self.topology.switches:
+            self._load(switch)
+        self._run(lambda: not any(station.loading for station in self.stations))
+        for number in self.plans:
+            for station in self.stations:
+                station.active = number
+                station.endpoint.join(self.now_ns)
+                self._poll_at(station.worker, self.now_ns)
+            self._run(lambda: all(station.idle for station in self.stations))
+
+    def propagate(self, number: int, values: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """One propagation of job `number`. values: int32[nb, width] in boundary order; sums int64[nb, width].
+
+        Raises ClusterError.
+        """
+        if not self._begun:
+            self._begun = True
+            self._schedule_node_faults()
+        plan = self.plans[number]
+        for station in self.stations:
+            station.active = number
+            share = station.shares[number]
+            station.endpoint.start(share, values[share.own], self.now_ns)
+            self._poll_at(station.worker, self.now_ns)
+        self._run(lambda: all(station.idle for station in self.stations))
+        sums = np.zeros((plan.num_boundary, plan.width), np.int64)
+        for station in self.stations:
+            sums[station.shares[number].own] = station.endpoint.results()
+        return sums
+
+    def switch_events(self) -> dict[str, int]:
+        """The program's event counters and passes, all switches together."""
+        total: Counter[str] = Counter(self.retired)
+        for name in self.engines:
+            total.update(self._count(name))
+        return dict(total)
+
+    # ---- events
+
+    def _at(self, when_ns: int, what: Callable[..., None], *arguments: object) -> None:
+        self._sequence += 1
+        heapq.heappush(self._events, (max(when_ns, self.now_ns), self._sequence, what, arguments))
+
+    def _run(self, finished: Callable[[], bool]) -> None:
+        while not finished():
+            if not self._events:
+                raise ClusterError(self._stuck("nothing is under way any more"))
+            self.now_ns, _, what, arguments = heapq.heappop(self._events)
+            what(*arguments)
+            self._raise_failures()
+
+    def _raise_failures(self) -> None:
+        if self._dead:
+            worker, why = next(iter(self._dead.items()))
+            raise ClusterError(
+                f"worker {worker} {why}; {self.stations[worker].endpoint.where}; the run was ended"
+            )
+        for station in self.stations:
+            if station.error is not None:
+                raise ClusterError(self._stuck(station.error))
+
+    def _stuck(self, why: str) -> str:
+        """`why`, and who is behind the others."""
+        behind = sorted(self.stations, key=lambda s: s.endpoint.passed)
+        last = [s for s in behind if s.endpoint.passed == behind[0].endpoint.passed]
+        if len(last) < len(behind):
+            who = ", ".join(f"worker {s.worker}" for s in last[:8])
+            return f"{why} (behind the others: {who})"
+        return why
+
+    def _poll_at(self, worker: int, when_ns: int) -> None:
+        when_ns = max(when_ns, self.now_ns)
+        if when_ns < self._polls[worker]:
+            self._polls[worker] = when_ns
+            self._at(when_ns, self._poll, worker, when_ns)
+
+    def _poll(self, worker: int, planned_ns: int) -> None:
+        if self._polls[worker] != planned_ns or worker in self._dead:
+            return
+        self._polls[worker] = NEVER
+        resumes = self._stalled_until(worker)
+        if resumes:
+            self._poll_at(worker, resumes)
+            return
+        station = self.stations[worker]
+        frames = station.send(self.now_ns, self.settings.burst)
+        leaf = self.topology.switches[self.topology.leaf_of(worker)]
+        ready = self.now_ns
+        if len(frames):
+            lengths = np.full(len(frames), frames.shape[1], np.int64)
+            ready = self._carry(f"worker{worker}", leaf.name, frames, lengths)
+        wake = station.wake_ns(self.now_ns)
+        if wake < NEVER:
+            self._poll_at(worker, max(wake, ready))
+
+    def _stalled_until(self, worker: int) -> int:
+        """When a worker that is stalled now goes on; 0 if it is not."""
+        if not self._begun:
+            return 0
+        for first, last in self.faults.stalls.get(worker, ()):
+            if self._origin_ns + first <= self.now_ns < self._origin_ns + last:
+                return self._origin_ns + last
+        return 0
+
+    def _carry(self, source: str, target: str, frames: Bytes, lengths: Lengths) -> int:
+        """Put frames on a link; returns when it is free again."""
+        line = self.lines[source, target]
+        if self._captures is not None and target in self.switches:
+            port = self.switches[target].port_to(source)
+            self._captures.write(target, port, frames, lengths, self.now_ns)
+        elif self._captures is not None:
+            self._captures.write(source, self.switches[source].port_to(target), frames, lengths, self.now_ns)
+        for when, some, sizes in line.carry(frames, lengths, self.now_ns):
+            if len(some):
+                self._at(when, self._arrive, source, target, some, sizes)
+        return line.free_ns
+
+    def _arrive(self, source: str, target: str, frames: Bytes, lengths: Lengths) -> None:
+        if target in self.switches:
+            self._through(self.switches[target], source, frames, lengths)
+            return
+        worker = int(target.removeprefix("worker"))
+        if worker in self._dead:
+            return
+        resumes = self._stalled_until(worker)
+        if resumes:  # its receive ring keeps them
+            self._at(resumes, self._arrive, source, target, frames, lengths)
+            return
+        station = self.stations[worker]
+        station.receive(frames, lengths, self.now_ns)
+        wake = station.wake_ns(self.now_ns)
+        if wake < NEVER:
+            line = self.lines[target, source]
+            self._poll_at(worker, max(wake, line.free_ns if wake <= self.now_ns else 0))
+
+    def _through(self, switch: Switch, source: str, frames: Bytes, lengths: Lengths) -> None:
+        """Frames through a switch's program and on to the next links."""
+        engine = self.engines.get(switch.name)
+        if engine is None:  # it is away
+            self.retired["lost while away"] += len(frames)
+            return
+        engine.now_us = self.now_ns // 1000
+        port = switch.port_to(source)
+        data = frames[np.arange(frames.shape[1]) < lengths[:, None]]
+        out = engine.run(Batch(data, np.cumsum(lengths).astype(np.uint64),
+                               np.full(len(frames), port, np.uint32), np.zeros(0, np.uint32)))  # fmt: skip
+        if not len(out.ends):
+            return
+        matrix, sizes = as_matrix(out)
+        for to in np.unique(out.ports):
+            chosen = out.ports == to
+            if to < len(switch.links):
+                self._carry(switch.name, switch.links[to], matrix[chosen], sizes[chosen])
+
+    # ---- switches
+
+    def _start(self, switch: Switch) -> None:
+        engine = Engine(self._library)
+        install(engine, switch, self.topology, self.switch_jobs)
+        self.engines[switch.name] = engine
+
+    def _load(self, switch: Switch) -> None:
+        """Give a worker of the switch its adjacency to load."""
+        if switch.kind == "spine":
+            return
+        rack = None
+        if switch.kind == "leaf":
+            rack = np.zeros(self.topology.workers, bool)
+            rack[list(self.topology.rack(switch.number))] = True
+        loader = self.topology.rack(switch.number).start
+        self.stations[loader].load({number: words(plan, rack) for number, plan in self.plans.items()})
+        self._poll_at(loader, self.now_ns)
+
+    def _schedule_node_faults(self) -> None:
+        self._origin_ns = self.now_ns
+        for worker, when in self.faults.kills.items():
+            self._at(self._origin_ns + when, self._kill, worker)
+        for name, times in self.faults.restarts.items():
+            for when in times:
+                self._at(self._origin_ns + when, self._stop_switch, name)
+                self._at(self._origin_ns + when + RESTART_NS, self._restart_switch, name)
+        for line in self.lines.values():
+            line.faults = line.faults.shifted(self._origin_ns)
+
+    def _kill(self, worker: int) -> None:
+        self._dead[worker] = "was killed"
+
+    def _stop_switch(self, name: str) -> None:
+        if name in self.engines:
+            self.retired.update(self._count(name))
+            self.retired["restarts"] += 1
+            self.engines.pop(name).close()
+
+    def _restart_switch(self, name: str) -> None:
+        if name in self.engines:
+            return
+        switch = self.switches[name]
+        self._start(switch)
+        passed = {n: max(s.endpoints[n].passed for s in self.stations) for n in self.plans}
+        resume(self.engines[name], switch, self.topology, self.switch_jobs, passed)
+        self._load(switch)
+
+    def _count(self, name: str) -> dict[str, int]:
+        engine = self.engines[name]
+        counted = {event: engine.counter_read("events", i)[0] for i, event in enumerate(EVENTS)}
+        return counted | {"passes": engine.statistics()["passes"]}
+
+
+def as_matrix(batch: Batch) -> tuple[Bytes, Lengths]:
+    """A batch's frames as rows, filled up to the longest, and their lengths."""
+    ends = batch.ends.astype(np.int64)
+    lengths = np.diff(ends, prepend=0)
+    longest = int(lengths.max())
+    if (lengths == longest).all():
+        return batch.data.reshape(len(lengths), longest), lengths
+    matrix = np.zeros((len(lengths), longest), np.uint8)
+    matrix[np.arange(longest) < lengths[:, None]] = batch.data
+    return matrix, lengths
