@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from p4.targets import Engine, Packet
+from tests.p4.programs.net import Net
 from tests.p4.programs.switchgnn_net import (
     CHUNKS,
     COMPLETE,
@@ -63,7 +64,16 @@ class Host:
         mine = [v for v, n in enumerate(block.neighbours) if n and block.owners[v] == self.number]
         return [(v, c) for v in mine for c in range(CHUNKS) if (v, c) not in self.sums[self.at]]
 
-    def start(self) -> list[Frame]:
+    def start(self) -> list[bytes]:
+        return [f.encode() for f in self.begin()]
+
+    def receive(self, data: bytes) -> list[bytes]:
+        return [f.encode() for f in self.take(Frame.decode(data))]
+
+    def timeout(self) -> list[bytes]:
+        return [f.encode() for f in self.ask()]
+
+    def begin(self) -> list[Frame]:
         """The uploads of the block it has come to; and done, if it waits for nothing."""
         if self.finished:
             return []
@@ -75,7 +85,8 @@ class Host:
     def done(self, resend: int = 0) -> Frame:
         return Frame(DONE, worker=self.number, block=self.at, round=5, resend=resend)
 
-    def timeout(self) -> list[Frame]:
+    def ask(self) -> list[Frame]:
+        """Pulls for what is missing, or done once more."""
         if self.finished:
             return []
         missing = self.wanted()
@@ -91,7 +102,7 @@ class Host:
                     out.append(replace(ask, block=self.at, round=5))
         return out
 
-    def receive(self, f: Frame) -> list[Frame]:
+    def take(self, f: Frame) -> list[Frame]:
         assert f.dst == 0x0A000100 + self.number
         if f.type == PULL:
             values, back = self.features[f.block][f.vertex, f.chunk], 0x0A000100 + f.worker
@@ -105,7 +116,7 @@ class Host:
         if f.type == COMPLETE:
             assert not self.wanted(), "completed before it was done"
             self.at += 1
-            return self.start()
+            return self.begin()
         key = (f.vertex, f.chunk) if f.type == RESULT else (f.count, f.chunk)
         if key not in self.wanted():
             return []
@@ -122,48 +133,7 @@ class Host:
         return [] if self.wanted() else [self.done()]
 
 
-@dataclass
-class Net:
-    """Switches, hosts, links. `faults`: the share of packets lost, and of those copied, at every hop."""
-
-    switches: dict[str, Engine]
-    links: dict[tuple[str, int], tuple[str, int]]  # (switch, port) -> (switch, port), or ("host", worker)
-    homes: dict[int, str]
-    hosts: list[Host]
-    rng: random.Random
-    faults: float
-    flying: list[tuple[str, int, bytes]] = field(default_factory=list)
-
-    def launch(self, place: tuple[str, int], data: bytes) -> None:
-        for _ in range(1 + (self.rng.random() < self.faults)):
-            if self.rng.random() >= self.faults:
-                self.flying.append((*place, data))
-
-    def from_host(self, host: Host, frames: list[Frame]) -> None:
-        for frame in frames:
-            self.launch((self.homes[host.number], 10 + host.number), frame.encode())
-
-    def run(self) -> int:
-        """Until every host has finished; how often all had to time out."""
-        for host in self.hosts:
-            self.from_host(host, host.start())
-        for timeouts in range(1000):
-            while self.flying:
-                name, port, data = self.flying.pop(self.rng.randrange(len(self.flying)))
-                if name == "host":
-                    self.from_host(self.hosts[port], self.hosts[port].receive(Frame.decode(data)))
-                    continue
-                self.switches[name].send(port, data)
-                for packet in self.switches[name].receive():
-                    self.launch(self.links[name, packet.port], packet.data)
-            if all(h.finished for h in self.hosts):
-                return timeouts
-            for host in self.hosts:
-                self.from_host(host, host.timeout())
-        raise AssertionError("the hosts wait for ever")
-
-
-def make_net(library: Path, *, leaves: bool, seed: int, faults: float) -> Net:
+def make_net(library: Path, *, leaves: bool, seed: int, faults: float) -> tuple[Net, list[Host]]:
     rng = random.Random(seed)
     workers = RACKS[-1].stop
     blocks = [Block.draw(rng, workers, rng.randint(2, 12)) for _ in range(3)]
@@ -184,7 +154,7 @@ def make_net(library: Path, *, leaves: bool, seed: int, faults: float) -> Net:
         load_blocks(switches["star"], blocks)
     for w, home in homes.items():
         links[home, 10 + w] = ("host", w)
-    return Net(switches, links, homes, hosts, rng, faults)
+    return Net(switches, links, hosts, rng, faults), hosts
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -193,15 +163,15 @@ def make_net(library: Path, *, leaves: bool, seed: int, faults: float) -> Net:
 def test_every_owner_receives_the_sum_whatever_the_network_does(
     switchgnn: Path, leaves: bool, faults: float, seed: int
 ) -> None:
-    net = make_net(switchgnn, leaves=leaves, seed=seed, faults=faults)
+    net, hosts = make_net(switchgnn, leaves=leaves, seed=seed, faults=faults)
     timeouts = net.run()
-    for number, block in enumerate(net.hosts[0].blocks):
-        received = {key: values for host in net.hosts for key, values in host.sums[number].items()}
-        assert received == block.sums(net.hosts[0].features[number])
+    for number, block in enumerate(hosts[0].blocks):
+        received = {key: values for host in hosts for key, values in host.sums[number].items()}
+        assert received == block.sums(hosts[0].features[number])
     if faults == 0:
         assert timeouts == 0
-        assert all(host.pulled == 0 for host in net.hosts)
-        last = net.hosts[0].blocks[-1]
+        assert all(host.pulled == 0 for host in hosts)
+        last = hosts[0].blocks[-1]
         for name, switch in net.switches.items():
             assert events(switch)[COMPLETIONS] == 3
             if name != "spine":
@@ -209,8 +179,7 @@ def test_every_owner_receives_the_sum_whatever_the_network_does(
                 assert_clean(switch, last, 5 << 16 | 2, local)
     else:
         assert timeouts > 0
-    for switch in net.switches.values():
-        switch.close()
+    net.close()
 
 
 # ---- single steps
