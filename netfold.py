@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from workloads.errors import InputError
 
-ROOMS = ("workloads", "analysis", "p4")
+ROOMS = ("workloads", "analysis", "p4", "emulator")
 
 
 class OneLineParser(argparse.ArgumentParser):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from emulator.cluster.topology import FIRST_IP, SWITCH_IP, Switch, Topology, worker_mac
@@ -39,12 +40,17 @@ def defines(topology: Topology, jobs: Sequence[SwitchJob]) -> dict[str, str]:
 
 def build_switch(topology: Topology, jobs: Sequence[SwitchJob]) -> Path:
     """The engine's library of switchgnn.p4 in these jobs' sizes; compiled once, then from the cache."""
+    return _build(tuple(defines(topology, jobs).items()))
+
+
+@cache
+def _build(sizes: tuple[tuple[str, str], ...]) -> Path:
     from p4.codegen import generate  # noqa: PLC0415  (the front end takes a while to load)
     from p4.codegen.build import build  # noqa: PLC0415
     from p4.lang import load_program  # noqa: PLC0415
     from p4.programs import SWITCHGNN  # noqa: PLC0415
 
-    return build(generate(load_program(SWITCHGNN, defines=defines(topology, jobs))))
+    return build(generate(load_program(SWITCHGNN, defines=dict(sizes))))
 
 
 def install(target: Target, switch: Switch, topology: Topology, jobs: Sequence[SwitchJob]) -> None:

@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.cluster.faults import LinkFaults
+from emulator.wire import OFFSETS
 
 Bytes = npt.NDArray[np.uint8]
+FAULT_COUNTS = ("lost", "reordered", "duplicated", "bad_fcs", "ecn_marked")
 GAP_BYTES = 24  # FCS, preamble and gap
+KIND_AT = OFFSETS["agg"]  # the byte that says what kind of packet it is
 
 
 @dataclass
@@ -28,6 +31,7 @@ class Line:
     random: np.random.Generator
     ecn_frames: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+    kinds: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(256, np.int64))
     free_ns: int = 0
     _bad: bool = False  # Gilbert-Elliott: in a burst of losses
 
@@ -38,6 +42,8 @@ class Line:
         count = len(frames)
         self.counts["frames"] += count
         self.counts["bytes"] += int(lengths.sum())
+        if frames.shape[1] > KIND_AT:
+            self.kinds += np.bincount(frames[:, KIND_AT], minlength=256)
         if self.ecn_frames:
             frames = self._mark(frames, now_ns)
         start = max(now_ns, self.free_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -98,6 +99,13 @@ class Station:
             if not loader.done:
                 return min(wake, loader.wake_ns(now_ns))
         return wake
+
+    def counters(self) -> dict[str, int]:
+        """What the endpoints counted, all jobs together."""
+        total: Counter[str] = Counter()
+        for endpoint in self.endpoints.values():
+            total.update(endpoint.counters.as_dict())
+        return dict(total)
 
     @property
     def idle(self) -> bool:

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from emulator.cluster.control import EVENTS, SwitchJob, build_switch, install, resume
 from emulator.cluster.faults import Faults
-from emulator.cluster.line import Bytes, Line
+from emulator.cluster.line import FAULT_COUNTS, Bytes, Line
+from emulator.cluster.measured import Measured, named_kinds
 from emulator.cluster.pcap import PortCapture
 from emulator.cluster.station import Station
 from emulator.cluster.topology import Switch, Topology
@@ -142,6 +143,23 @@ class VirtualCluster:
         for station in self.stations:
             sums[station.shares[number].own] = station.endpoint.results()
         return sums
+
+    def elapsed_ns(self) -> int:
+        """Virtual time."""
+        return self.now_ns
+
+    def measured(self) -> Measured:
+        """What was counted so far."""
+        faults: Counter[str] = Counter()
+        for line in self.lines.values():
+            faults.update({name: line.counts[name] for name in FAULT_COUNTS if line.counts[name]})
+        return Measured(
+            virtual=True,
+            workers=[station.counters() for station in self.stations],
+            switches=self.switch_events(),
+            traffic={pair: named_kinds(line.kinds) for pair, line in self.lines.items()},
+            faults=dict(faults),
+        )
 
     def switch_events(self) -> dict[str, int]:
         """The program's event counters and passes, all switches together."""

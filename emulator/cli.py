@@ -1,0 +1,156 @@
+"""`netfold emulate`: a scenario's propagations as real packets through a real P4 program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.scenario import Scenario
+
+DEFAULT_WORKERS = 8
+DEFAULT_PATIENCE_S = 30.0
+
+
+def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register this room's command."""
+    emulate = subparsers.add_parser("emulate", help="send a scenario's propagations through a P4 switch")
+    emulate.add_argument("scenario", nargs="?", type=Path, help="scenario.toml, as for `netfold run`")
+    emulate.add_argument("--graph", metavar="NAME|PATH", help="see `netfold graph list`")
+    emulate.add_argument("--scale", metavar="SHARE", help="share of a stand-in's vertices, 0..1")
+    emulate.add_argument("--workers", metavar="N", help=f"2 to 64 (default {DEFAULT_WORKERS}, or the file's)")
+    emulate.add_argument("--racks", type=int, metavar="R", help="leaf-spine with R leaves (default: a star)")
+    emulate.add_argument("--spines", type=int, metavar="S", help="spines above the leaves (default 1)")
+    emulate.add_argument(
+        "--system", metavar="NAME", help="switchgnn (default) or another that reserves, or host"
+    )
+    emulate.add_argument("--memory", metavar="SIZE", help="memory of the switch's aggregators")
+    emulate.add_argument("--seed", metavar="N", help="of the values, the faults and the order of events")
+    emulate.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="settings")
+    emulate.add_argument(
+        "--switch",
+        choices=("engine", "bmv2"),
+        default="engine",
+        help="what runs switchgnn.p4 (default: engine)",
+    )
+    emulate.add_argument("--in-process", action="store_true", help="one process, virtual time, reproducible")
+    emulate.add_argument("--propagations", type=int, metavar="N", help="default: those of one epoch")
+    emulate.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="'worker3.up: loss=0.01'; see docs/emulator.md",
+    )
+    emulate.add_argument(
+        "--patience", type=float, default=DEFAULT_PATIENCE_S, metavar="S",
+        help="seconds without anything new after which a run ends (default %(default)g)",
+    )  # fmt: skip
+    emulate.add_argument("--pcap", type=Path, metavar="FOLDER", help="what passes each switch port, as pcap")
+    emulate.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="default: results/emulate-...")
+    emulate.add_argument("--json", action="store_true", help="print the summary as JSON")
+    emulate.set_defaults(run=_emulate)
+
+
+def _emulate(args: argparse.Namespace) -> int:
+    from emulator.cluster import report, run  # noqa: PLC0415  (numpy, pyarrow and the graph room)
+    from emulator.cluster.prepare import prepare  # noqa: PLC0415
+    from sim.results import ResultsFolder  # noqa: PLC0415
+    from sim.scenario_io import dump_scenario  # noqa: PLC0415
+
+    scenario = _scenario(args)
+    if args.propagations is not None and not 1 <= args.propagations <= 10**6:
+        raise InputError(f"--propagations: {args.propagations} given; allowed: 1 to 1000000")
+    if not 0.01 <= args.patience <= 86_400:
+        raise InputError(f"--patience: {args.patience:g} given; allowed: 0.01 to 86400 seconds")
+    if args.switch == "bmv2":
+        raise InputError("--switch: bmv2 is not available yet; use --switch engine, which needs no root")
+    prepared = prepare(scenario)
+    count = args.propagations or len(prepared.propagations)
+    if not count:
+        raise InputError("model.layers: a model of one layer propagates nothing; set it to 2 or more")
+    folder = ResultsFolder(args.output or Path("results") / _default_name(scenario))
+    try:
+        cluster = run.virtual_cluster(
+            scenario, prepared, args.fault, patience_s=args.patience, captures=args.pcap
+        )
+        try:
+            with _progress() as progress:
+                measured = run.run(cluster, scenario, prepared, count, progress)
+        finally:
+            cluster.close()
+        about = report.summary(prepared, measured, args.switch)
+        toml = dump_scenario(scenario, {"version": version("netfold")})
+        report.write(folder, toml, prepared, measured, about)
+    except BaseException:
+        folder.discard()
+        raise
+    if args.json:
+        print(json.dumps(about | {"folder": str(folder.given)}, indent=2))
+    else:
+        report.show(about, str(folder.given))
+    return 0 if about["values_equal_oracle"] else 1
+
+
+def _scenario(args: argparse.Namespace) -> Scenario:
+    from sim.scenario_io import load_scenario, parse_overrides  # noqa: PLC0415
+
+    given = parse_overrides(args.settings)
+    named: dict[str, object | None] = {
+        "graph.source": args.graph,
+        "graph.scale": args.scale,
+        "cluster.workers": args.workers,
+        "run.systems": args.system,
+        "switch.memory_bytes": args.memory,
+        "run.seed": args.seed,
+    }
+    if args.spines is not None and args.racks is None:
+        raise InputError("--spines: needs --racks")
+    if args.racks is not None:
+        named["cluster.topology"] = f"leaf-spine:{args.racks}x{args.spines or 1}" if args.racks else "star"
+    given |= {key: value for key, value in named.items() if value is not None}
+    if args.scenario is None:
+        given = {"cluster.workers": DEFAULT_WORKERS, "cluster.topology": "star"} | given
+    return load_scenario(args.scenario, given)
+
+
+def _default_name(scenario: Scenario) -> str:
+    source = Path(scenario.graph.source).name
+    topology = scenario.cluster.topology.replace("leaf-spine:", "ls")
+    name = f"emulate-{source}-{scenario.cluster.workers}w-{topology}"
+    return "".join(c if c.isalnum() or c in "._" else "-" for c in name)[:100]
+
+
+class _progress:  # noqa: N801  (used as a context manager)
+    """A bar on a terminal; plain lines now and then elsewhere."""
+
+    def __enter__(self) -> _progress:
+        from rich.console import Console  # noqa: PLC0415
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+        console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("emulating"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
+            disable=not console.is_terminal,
+        )  # fmt: skip
+        self.task = self.bar.add_task("emulating", total=None)
+        self.plain = not console.is_terminal
+        self.told = 0
+        self.bar.start()
+        return self
+
+    def __call__(self, done: int, count: int) -> None:
+        self.bar.update(self.task, completed=done, total=count)
+        tenth = 10 * done // count
+        if self.plain and count >= 20 and tenth > self.told:
+            self.told = tenth
+            print(f"netfold: {done} of {count} propagations", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
