@@ -159,7 +159,9 @@ def _refuse_not_run(program: ir.Program) -> None:
 
 
 def _everything(program: ir.Program) -> Iterator[ir.Statement | ir.Expr]:
-    for block in (*program.parsers.values(), *program.controls.values()):
-        yield from bodies(block)
+    for parser in program.parsers.values():
+        yield from bodies(parser)
+    for control in program.controls.values():
+        yield from bodies(control)
     for action in program.actions:
         yield from walk(action.body)

@@ -18,6 +18,9 @@ _HASHES = {"CRC16": "crc16", "CRC32": "crc32", "XOR16": "xor16", "RANDOM": "rand
 class TnaWriter(BlockWriter):
     """TNA's objects and their methods. What the engine does not run is refused by name."""
 
+    hashes: dict[ir.Instance, str]
+    sums: list[str]  # members that are Checksums
+
     def inner_block(self, instance: ir.Instance) -> str:
         assert instance.declaration is not None
         name = instance.name or instance.declaration.name
@@ -228,8 +231,7 @@ class TnaParserWriter(TnaWriter, ParserWriter):
         self, shared: Shared, parser: ir.Parser, ctor: dict[ir.Variable, ir.Expr], path: str, access: str
     ) -> None:
         super().__init__(shared, parser, ctor, path, access)
-        self.hashes: dict[ir.Instance, str] = {}
-        self.sums: list[str] = []
+        self.hashes, self.sums = {}, []
 
 
 class TnaControlWriter(TnaWriter, ControlWriter):
@@ -239,8 +241,7 @@ class TnaControlWriter(TnaWriter, ControlWriter):
         self, shared: Shared, control: ir.Control, ctor: dict[ir.Variable, ir.Expr], path: str, access: str
     ) -> None:
         super().__init__(shared, control, ctor, path, access)
-        self.hashes: dict[ir.Instance, str] = {}
-        self.sums: list[str] = []
+        self.hashes, self.sums = {}, []
 
     def _table(self, table: ir.Table, member: str, action_path: dict[ir.Action, str]) -> None:
         for name in ("registers", "meters", "atcam", "alpm", "idle_timeout"):
