@@ -48,7 +48,7 @@ def encode_key(table: TableInfo, match: Mapping[str, MatchValue]) -> tuple[bytes
     key, mask = bytearray(), bytearray()
     prefix = 0
     for field in table.keys:
-        value = _take(field, left)
+        value = take(field.name, left)
         first, second, length = _one_key(table, field, value)
         size = (field.bits + 7) // 8
         key += first.to_bytes(size, "big")
@@ -63,9 +63,8 @@ def encode_key(table: TableInfo, match: Mapping[str, MatchValue]) -> tuple[bytes
     return bytes(key), bytes(mask), prefix
 
 
-def _take(field: FieldInfo, left: dict[str, MatchValue]) -> MatchValue:
+def take(name: str, left: dict[str, MatchValue]) -> MatchValue:
     """The value for a field: by its name or by the last parts of it (``ipv4.dst`` for ``hdr.ipv4.dst``)."""
-    name = field.name
     while name not in left and "." in name:
         name = name.partition(".")[2]
     return left.pop(name, None)

@@ -49,13 +49,18 @@ def read_pcap(path: Path) -> list[Record]:
     return records
 
 
-def write_pcap(path: Path, records: list[Record]) -> None:
-    """A file of Ethernet packets, written under a temporary name and renamed."""
+def pcap_bytes(records: list[Record]) -> bytes:
+    """A file of Ethernet packets, as bytes."""
     parts = [struct.pack("<IHHiIII", _MAGIC_US, 2, 4, 0, 0, _MAX_PACKET, _ETHERNET)]
     for record in records:
         seconds, micros = divmod(record.time_us, 1_000_000)
         parts.append(struct.pack("<IIII", seconds & 0xFFFFFFFF, micros, len(record.data), len(record.data)))
         parts.append(record.data)
+    return b"".join(parts)
+
+
+def write_pcap(path: Path, records: list[Record]) -> None:
+    """A file of Ethernet packets, written under a temporary name and renamed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(b"".join(parts))
+    temporary.write_bytes(pcap_bytes(records))
     os.replace(temporary, path)
