@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from p4.codegen.code import Code, cpp_name, unsupported
 from p4.codegen.layout import Layout, base_of, scalar_fields
-from p4.codegen.schema import FieldInfo, Schema, StateInfo
+from p4.codegen.schema import FieldInfo, ProfileInfo, Schema, StateInfo, TableInfo
 from p4.codegen.statements import has_exit
 from p4.codegen.tables import TableWriter, annotated_name, scalar_bits
 from p4.lang import ir
@@ -23,10 +23,13 @@ class Shared:
     code: Code = field(default_factory=Code)
     functions: dict[ir.Function, str] = field(default_factory=dict)
     structs: set[str] = field(default_factory=set)
+    writers: Writers | None = None  # None: those of this file
+    profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
     # C++ expressions, from the Program struct, of the objects in the schema's order.
     registered: dict[str, list[str]] = field(
         default_factory=lambda: {
             "tables": [],
+            "profiles": [],
             "registers": [],
             "counters": [],
             "meters": [],
@@ -138,7 +141,7 @@ class BlockWriter(TableWriter):
             case "direct_counter" | "Checksum16":
                 pass  # entries count; a checksum has no state
             case "action_profile" | "action_selector":
-                raise unsupported(instance.span, f"'{type_.name}'", "the table's own entries")
+                self.profile(instance, type_.name, member, name)
             case _:
                 raise unsupported(instance.span, f"extern '{type_.name}'")
         self.members[instance] = member
@@ -153,6 +156,17 @@ class BlockWriter(TableWriter):
 
     def local_tables(self) -> list[ir.Table]:
         return []
+
+    def profile(self, instance: ir.Instance, kind: str, member: str, name: str) -> None:
+        """An action profile; its tables fill in the actions."""
+        selects = kind == "action_selector"
+        values = [a.value for a in instance.args if a.value is not None]
+        size = self.integer(values[1 if selects else 0])
+        self.fields.line(f"ActionProfile {member}{{{size}}};")
+        self.members[instance] = member
+        self.shared.profiles[instance] = len(self.shared.schema.profiles)
+        self.shared.schema.profiles.append(ProfileInfo(name, size, selects))
+        self.shared.registered["profiles"].append(f"{self.access}.{member}")
 
     @staticmethod
     def _unit(e: ir.Expr) -> str:
@@ -291,7 +305,20 @@ class ControlWriter(BlockWriter):
         self.used = outer
 
     def _table(self, table: ir.Table, member: str, action_path: dict[ir.Action, str]) -> None:
-        info = self.table_info(table, self.path, action_path)
+        implementation = self.implementation(table)
+        profile = -1
+        if implementation is not None:
+            if implementation not in self.shared.profiles:  # made right in the table's property
+                kind = implementation.type
+                assert isinstance(kind, ty.Extern)
+                name = annotated_name(table.annotations, self.path, table.name)
+                self.profile(implementation, kind.name, self.member(f"{table.name}_profile"), name)
+            if implementation not in self.members:
+                raise unsupported(table.span, f"an action profile from outside control '{self.control.name}'")
+            profile = self.shared.profiles[implementation]
+        info = self.table_info(table, self.path, action_path, profile)
+        if implementation is not None:
+            self._share_actions(table, info)
         at, fields = 0, []
         for key in info.keys:
             size = (key.bits + 7) // 8
@@ -303,7 +330,19 @@ class ControlWriter(BlockWriter):
         meters = table.properties.get("meters")
         meter = self.members.get(meters.instance, "") if isinstance(meters, ir.InstanceRef) else ""
         self.code.line()
-        self.table_function(self.code, table, member, meter)
+        in_profile = self.members[implementation] if implementation is not None else ""
+        self.table_function(self.code, table, member, meter, in_profile)
+
+    def _share_actions(self, table: ir.Table, info: TableInfo) -> None:
+        """The tables of a profile have the same actions: a member is one of them, by its number."""
+        known = self.shared.schema.profiles[info.profile]
+        if known.actions and [a.name for a in known.actions] != [a.name for a in info.actions]:
+            raise unsupported(
+                table.span,
+                f"action profile '{known.name}' of tables with different actions",
+                "the same actions in the same order",
+            )
+        self.shared.schema.profiles[info.profile] = replace(known, actions=info.actions)
 
 
 class ParserWriter(BlockWriter):
@@ -463,6 +502,14 @@ def anonymous_instances(block: ir.Control | ir.Parser) -> list[ir.Instance]:
     return list(found)
 
 
+@dataclass(frozen=True)
+class Writers:
+    """Who writes parsers and controls."""
+
+    parser: type[ParserWriter]
+    control: type[ControlWriter]
+
+
 def write_block(
     shared: Shared,
     declaration: ir.Parser | ir.Control,
@@ -472,6 +519,7 @@ def write_block(
 ) -> tuple[str, bool]:
     """(struct name, whether it may exit) of one instance, written after those inside it."""
     struct = shared.struct_name(path)
+    writers = shared.writers or Writers(ParserWriter, ControlWriter)
     if isinstance(declaration, ir.Parser):
-        return struct, ParserWriter(shared, declaration, ctor, path, access).write(struct)
-    return struct, ControlWriter(shared, declaration, ctor, path, access).write(struct)
+        return struct, writers.parser(shared, declaration, ctor, path, access).write(struct)
+    return struct, writers.control(shared, declaration, ctor, path, access).write(struct)

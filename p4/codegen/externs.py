@@ -59,11 +59,11 @@ class ExternWriter(ExpressionWriter):
             case "verify_checksum" | "verify_checksum_with_payload":
                 w = self.temporary()
                 given = f"{self.cpp(args[2].type)}({self.expr(args[2])})"
-                check = f"{c}.verify_checksum({self._algorithm(args[3])}, {w}, {given});"
+                check = f"{c}.verify_checksum({self.algorithm(args[3])}, {w}, {given});"
                 return [f"if ({self.expr(args[0])}) {{", *self._data(e, args[1], w), check, "}"]
             case "update_checksum" | "update_checksum_with_payload":
                 t, w = self.cpp(args[2].type), self.temporary()
-                put = self.assignment(args[2], f"{c}.checksum<{t}>({self._algorithm(args[3])}, {w})")
+                put = self.assignment(args[2], f"{c}.checksum<{t}>({self.algorithm(args[3])}, {w})")
                 return [f"if ({self.expr(args[0])}) {{", *self._data(e, args[1], w), put, "}"]
             case "clone":
                 return [f"{c}.clone({self.index(args[1])}, no_field_list);"]
@@ -116,7 +116,7 @@ class ExternWriter(ExpressionWriter):
             lines.append(f"{w}.put({self.context_argument}.payload, {self.context_argument}.payload_bytes);")
         return lines
 
-    def _algorithm(self, e: ir.Expr) -> str:
+    def algorithm(self, e: ir.Expr) -> str:
         value = self.resolve(e)
         if isinstance(value, ir.Const) and value.value in _ALGORITHMS:
             return f"Algorithm::{value.value}"
@@ -125,7 +125,7 @@ class ExternWriter(ExpressionWriter):
     def _hash(self, e: ir.Call, args: list[ir.Expr]) -> list[str]:
         w = self.temporary()
         t = self.cpp(args[0].type)
-        algorithm, base, most = self._algorithm(args[1]), self.index(args[2]), self.index(args[4])
+        algorithm, base, most = self.algorithm(args[1]), self.index(args[2]), self.index(args[4])
         value = f"{self.context_argument}.hash<{t}>({algorithm}, {base}, {w}, {most})"
         return ["{", *self.writer(args[3], w), self.assignment(args[0], value), "}"]
 

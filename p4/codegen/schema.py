@@ -50,6 +50,17 @@ class TableInfo:
     entries_are_const: bool
     entries: tuple[EntryInfo, ...]
     counts: bool
+    profile: int = -1  # the action profile that its entries' actions are in, by number
+
+
+@dataclass(frozen=True)
+class ProfileInfo:
+    """An action profile or selector: at most `size` members, actions as its tables number them."""
+
+    name: str
+    size: int
+    is_selector: bool
+    actions: tuple[ActionInfo, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ class Schema:
     """Everything, by kind."""
 
     tables: list[TableInfo] = field(default_factory=list)
+    profiles: list[ProfileInfo] = field(default_factory=list)
     registers: list[StateInfo] = field(default_factory=list)
     counters: list[StateInfo] = field(default_factory=list)
     meters: list[StateInfo] = field(default_factory=list)
@@ -83,10 +95,7 @@ class Schema:
         schema = Schema()
         for table in raw["tables"]:
             table["keys"] = tuple(FieldInfo(**k) for k in table["keys"])
-            table["actions"] = tuple(
-                ActionInfo(a["name"], _fields(a["params"]), a["table_only"], a["default_only"])
-                for a in table["actions"]
-            )
+            table["actions"] = _actions(table["actions"])
             table["entries"] = tuple(
                 EntryInfo(
                     tuple((v, m, p) for v, m, p in e["keys"]),
@@ -99,6 +108,9 @@ class Schema:
             )
             table["default_data"] = tuple(table["default_data"])
             schema.tables.append(TableInfo(**table))
+        for profile in raw["profiles"]:
+            profile["actions"] = _actions(profile["actions"])
+            schema.profiles.append(ProfileInfo(**profile))
         for kind in ("registers", "counters", "meters", "value_sets", "digests"):
             for state in raw[kind]:
                 state["fields"] = _fields(state["fields"])
@@ -108,3 +120,7 @@ class Schema:
 
 def _fields(raw: list[dict[str, Any]]) -> tuple[FieldInfo, ...]:
     return tuple(FieldInfo(**f) for f in raw)
+
+
+def _actions(raw: list[dict[str, Any]]) -> tuple[ActionInfo, ...]:
+    return tuple(ActionInfo(a["name"], _fields(a["params"]), a["table_only"], a["default_only"]) for a in raw)

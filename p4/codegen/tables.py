@@ -34,16 +34,24 @@ def scalar_bits(type_: ty.Type) -> int:
     return ty.bit_width(base) or 0
 
 
+def matched_keys(table: ir.Table) -> list[ir.Key]:
+    """The keys that entries match; a selector's keys only choose among a group's members."""
+    return [k for k in table.keys if k.match_kind != "selector"]
+
+
 class TableWriter(StatementWriter):
     """`table_function` writes one table of a control; `table_info` describes it."""
 
-    def table_function(self, code: Code, table: ir.Table, name: str, meter: str) -> None:
-        """`TableResult name(Frame& f)`: look up, run the action. ``meter``: of its direct meter, or ""."""
+    def table_function(self, code: Code, table: ir.Table, name: str, meter: str, profile: str) -> None:
+        """`TableResult name(Frame& f)`: look up, run the action.
+
+        ``meter``, ``profile``: the members that are its direct meter and its action profile, or "".
+        """
         with code.block(f"TableResult {name}_apply(Frame& f)"):
-            if table.keys:
+            if matched_keys(table):
                 code.line(f"uint64_t key[{max(1, self._words(table))}] = {{}};")
                 at = 0
-                for key in table.keys:
+                for key in matched_keys(table):
                     bits = scalar_bits(key.expr.type)
                     cpp = f"{'sint' if self._signed(key.expr.type) else 'bit'}<{bits}>"
                     code.line(f"key_field<{cpp}, {at}>(key, {self.bits(key.expr)});  // {key.match_kind}")
@@ -53,15 +61,46 @@ class TableWriter(StatementWriter):
                 code.line("const int entry = -1;")
             if meter:
                 code.line(f"{meter}_entry = entry;")
-            code.line(
-                f"const ActionCall& call = entry < 0 ? {name}.default_call() : {name}.entry(entry).call;"
-            )
+            direct = f"entry < 0 ? {name}.default_call() : {name}.entry(entry).call"
+            if profile:
+                indirect = f"entry < 0 ? Indirect{{}} : {name}.entry(entry).indirect"
+                with code.block("const auto hash = [&]() -> uint64_t", "};"):
+                    for line in self._selector_hash(table):
+                        code.line(line)
+                code.line(f"const ActionCall& call = {profile}.choose({indirect}, {direct}, hash);")
+            else:
+                code.line(f"const ActionCall& call = {direct};")
             if self._counts(table):
                 code.line(f"if (entry >= 0) {name}.entry(entry).count(f.c.packet_bytes);")
             with code.block("switch (call.action)"):
                 for number, use in enumerate(table.actions):
                     code.line(f"case {number}: {self._run(use)} break;")
             code.line("return {entry >= 0, call.action};")
+
+    def _selector_hash(self, table: ir.Table) -> list[str]:
+        """The hash that picks a group's member: of the selector keys one after another, as BMv2 has it."""
+        keys = tuple(k.expr for k in table.keys if k.match_kind == "selector")
+        implementation = self.implementation(table)
+        if not keys or implementation is None:
+            return ["return 0;"]
+        algorithm = self.algorithm(implementation.args[0].value or keys[0])
+        data = ir.Aggregate(ty.Tuple(tuple(k.type for k in keys)), table.span, keys)
+        return [
+            *self.writer(data, "selected_"),
+            f"return hash_bytes({algorithm}, selected_.data(), selected_.bytes(), f.c.random);",
+        ]
+
+    def implementation(self, table: ir.Table) -> ir.Instance | None:
+        """The action profile or selector of a table."""
+        value = table.properties.get("implementation")
+        if value is None:
+            return None
+        value = self.resolve(value)
+        if isinstance(value, ir.Call) and isinstance(value.target, ir.Construct):
+            return value.target.instance
+        if isinstance(value, ir.InstanceRef):
+            return value.instance
+        raise unsupported(table.span, f"this implementation of table '{table.name}'")
 
     @staticmethod
     def _signed(type_: ty.Type) -> bool:
@@ -70,7 +109,7 @@ class TableWriter(StatementWriter):
 
     @staticmethod
     def _words(table: ir.Table) -> int:
-        return (sum((scalar_bits(k.expr.type) + 7) // 8 for k in table.keys) + 7) // 8
+        return (sum((scalar_bits(k.expr.type) + 7) // 8 for k in matched_keys(table)) + 7) // 8
 
     @staticmethod
     def _counts(table: ir.Table) -> bool:
@@ -106,15 +145,16 @@ class TableWriter(StatementWriter):
 
     # ---- schema
 
-    def table_info(self, table: ir.Table, path: str, action_path: dict[ir.Action, str]) -> TableInfo:
-        for name in ("implementation", "support_timeout"):
-            value = table.properties.get(name)
-            if value is not None and not (isinstance(value, ir.Const) and value.value is False):
-                raise unsupported(table.span, f"table property '{name}'")
+    def table_info(
+        self, table: ir.Table, path: str, action_path: dict[ir.Action, str], profile: int
+    ) -> TableInfo:
+        timeout = table.properties.get("support_timeout")
+        if timeout is not None and not (isinstance(timeout, ir.Const) and timeout.value is False):
+            raise unsupported(table.span, "table property 'support_timeout'")
+        if len(matched_keys(table)) < len(table.keys) and not self._selects(table):
+            raise unsupported(table.span, f"selector keys of table '{table.name}' without an action_selector")
         keys = []
-        for key in table.keys:
-            if key.match_kind == "selector":
-                raise unsupported(key.span, "a key of kind selector")
+        for key in matched_keys(table):
             name = key.text
             for note in key.annotations:
                 if note.name == "name" and len(note.body) == 3:
@@ -130,8 +170,16 @@ class TableWriter(StatementWriter):
         size = max(size, len(entries)) if table.entries_are_const else size
         return TableInfo(
             annotated_name(table.annotations, path, table.name), tuple(keys), actions, size, *default,
-            table.default_is_const, table.entries_are_const, entries, counts,
+            table.default_is_const, table.entries_are_const, entries, counts, profile,
         )  # fmt: skip
+
+    def _selects(self, table: ir.Table) -> bool:
+        implementation = self.implementation(table)
+        return (
+            implementation is not None
+            and isinstance(implementation.type, ty.Extern)
+            and implementation.type.name == "action_selector"
+        )
 
     def _action_info(self, use: ir.TableAction, action_path: dict[ir.Action, str]) -> ActionInfo:
         params = tuple(FieldInfo(p.name, scalar_bits(p.type)) for p in use.action.data_params)
@@ -159,6 +207,8 @@ class TableWriter(StatementWriter):
         """Entries as written. Of those without a priority the first wins, unless the table says otherwise."""
         largest = table.properties.get("largest_priority_wins")
         descending = not (isinstance(largest, ir.Const) and largest.value is False)
+        if table.entries and "implementation" in table.properties:
+            raise unsupported(table.span, f"entries in table '{table.name}', whose actions are in a profile")
         out = []
         for position, entry in enumerate(table.entries):
             keys = []

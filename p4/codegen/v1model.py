@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from p4.codegen.blocks import Shared, ctor_values, write_block
+from p4.codegen.blocks import Shared, Writers, ctor_values, write_block
 from p4.codegen.code import Code, cpp_name, unsupported
 from p4.codegen.layout import Layout
 from p4.codegen.schema import Schema
@@ -24,12 +24,12 @@ class Generated:
     schema: Schema
 
 
-def generate_v1model(program: ir.Program) -> Generated:
+def generate_v1model(program: ir.Program, writers: Writers | None = None) -> Generated:
     """C++ for a checked v1model program. Raises P4Error for what the engine does not support."""
     main = program.main
     assert main is not None
     layout = Layout(program.errors)
-    shared = Shared(program, layout, Schema())
+    shared = Shared(program, layout, Schema(), writers=writers)
     write_functions(shared)
     members = Code()
     blocks: dict[str, ir.Parser | ir.Control] = {}
@@ -144,6 +144,7 @@ def write_objects(source: Code, shared: Shared) -> None:
     """The Program struct's lists of what the control plane reaches, in the schema's order."""
     for kind, cpp in (
         ("tables", "Table*"),
+            ("profiles", "ActionProfile*"),
         ("counters", "Counter*"),
         ("meters", "Meter*"),
         ("value_sets", "ValueSet*"),

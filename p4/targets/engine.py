@@ -12,26 +12,18 @@ import numpy.typing as npt
 
 from p4.codegen import generate
 from p4.codegen.build import build
-from p4.codegen.schema import ActionInfo, Schema, TableInfo
+from p4.codegen.schema import Schema
 from p4.lang import load_program
+from p4.targets.batch import Batch, unpack
+from p4.targets.engine_tables import EngineTables
 from p4.targets.library import open_library
-from p4.targets.names import checked, encode_data, encode_key, find
-from p4.targets.target import (
-    QUEUE_DEPTH,
-    DigestMessage,
-    MatchValue,
-    Packet,
-    Target,
-    TargetError,
-)
+from p4.targets.names import checked, find
+from p4.targets.target import QUEUE_DEPTH, DigestMessage, Packet, TargetError
 
 Number = TypeVar("Number", np.uint8, np.uint32, np.uint64)
-_STATUS = {-3: "INVALID_ARGUMENT", -5: "NOT_FOUND", -6: "ALREADY_EXISTS", -8: "RESOURCE_EXHAUSTED"}
-
-
 _NEVER = (1 << 64) - 1
-# Passes through ingress and egress; packets stopped and dropped: they went round for ever, looped for ever, found
-# their queue full; assert()s and assume()s that failed.
+# Passes through ingress and egress; packets stopped and dropped because they went round for ever, looped for
+# ever or found their queue full; assert()s and assume()s that failed.
 STATISTICS = ("passes", "runaways", "endless_loops", "queue_drops", "failed_assertions")
 _PROBLEMS = {
     "runaways": "packets recirculated, resubmitted or cloned without end, stopped and dropped",
@@ -49,31 +41,7 @@ class QueueState(NamedTuple):
     dropped: int
 
 
-class Batch(NamedTuple):
-    """Packets as arrays: packet i is data[ends[i-1]:ends[i]] on ports[i], made by input packet sources[i]."""
-
-    data: npt.NDArray[np.uint8]
-    ends: npt.NDArray[np.uint64]
-    ports: npt.NDArray[np.uint32]
-    sources: npt.NDArray[np.uint32]
-
-
-def pack(packets: Sequence[Packet]) -> Batch:
-    """Packets as one batch."""
-    ends = np.cumsum([len(p.data) for p in packets], dtype=np.uint64)
-    ports = np.array([p.port for p in packets], dtype=np.uint32)
-    data = np.frombuffer(b"".join(p.data for p in packets), dtype=np.uint8)
-    return Batch(data, ends, ports, np.arange(len(packets), dtype=np.uint32))
-
-
-def unpack(batch: Batch) -> list[Packet]:
-    """A batch as packets."""
-    raw = batch.data.tobytes()
-    starts = [0, *batch.ends.tolist()]
-    return [Packet(p, raw[starts[i] : starts[i + 1]]) for i, p in enumerate(batch.ports.tolist())]
-
-
-class Engine(Target):
+class Engine(EngineTables):
     """A program's library loaded, with its own state; several can run side by side."""
 
     def __init__(self, library: Path, *, seed: int = 1) -> None:
@@ -85,7 +53,7 @@ class Engine(Target):
                 "RESOURCE_EXHAUSTED", "not enough memory for the program's registers and counters"
             )
         self.now_ns = 0  # the time of the next packet; the caller moves it
-        self._load_written_entries()
+        self.load_written_entries()
 
     @staticmethod
     def load(
@@ -114,36 +82,6 @@ class Engine(Target):
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
             self.close()
-
-    def _load_written_entries(self) -> None:
-        for number, table in enumerate(self.schema.tables):
-            if table.default_action >= 0:
-                data = encode_data(table.actions[table.default_action], table.default_data)
-                self._library.nf_table_default(self._handle, number, table.default_action, data, len(data))
-            for entry in table.entries:
-                key = b"".join(
-                    v.to_bytes((f.bits + 7) // 8, "big")
-                    for f, (v, _, _) in zip(table.keys, entry.keys, strict=True)
-                )
-                mask = b"".join(
-                    m.to_bytes((f.bits + 7) // 8, "big")
-                    for f, (_, m, _) in zip(table.keys, entry.keys, strict=True)
-                )
-                prefixes = [
-                    p for f, (_, _, p) in zip(table.keys, entry.keys, strict=True) if f.match_kind == "lpm"
-                ]
-                data = encode_data(table.actions[entry.action], entry.data)
-                self._library.nf_table_insert(
-                    self._handle,
-                    number,
-                    key,
-                    mask,
-                    prefixes[0] if prefixes else 0,
-                    entry.priority,
-                    entry.action,
-                    data,
-                    len(data),
-                )
 
     # ---- packets
 
@@ -189,7 +127,7 @@ class Engine(Target):
             self._handle, 1, raw.ctypes.data, ends.ctypes.data, ports.ctypes.data, self.now_ns, 0
         )
 
-    def receive(self) -> list[Packet]:
+    def receive(self, expected: int = 0) -> list[Packet]:
         self._library.nf_advance(self._handle, self.now_ns)
         return unpack(self._take_output())
 
@@ -225,122 +163,6 @@ class Engine(Target):
         """When the next packet leaves its queue; None if none waits."""
         due = int(self._library.nf_next_due(self._handle))
         return None if due == _NEVER else due
-
-    # ---- tables
-
-    def insert(
-        self,
-        table: str,
-        match: Mapping[str, MatchValue],
-        action: str,
-        data: Mapping[str, int] | Sequence[int] = (),
-        *,
-        priority: int = 0,
-    ) -> int:
-        number, info = self._table(table)
-        if info.entries_are_const:
-            raise TargetError("PERMISSION_DENIED", f"table '{info.name}': its entries are const")
-        if not info.keys:
-            raise TargetError("INVALID_ARGUMENT", f"table '{info.name}' has no key: set its default action")
-        self._check_priority(info, priority)
-        key, mask, prefix = encode_key(info, match)
-        at, encoded = self._action(info, action, data, default=False)
-        status = self._library.nf_table_insert(
-            self._handle, number, key, mask, prefix, priority, at, encoded, len(encoded)
-        )
-        if status < 0:
-            why = {-6: "an entry with this match is there already", -8: f"it is full ({info.size} entries)"}[
-                status
-            ]
-            raise TargetError(_STATUS[status], f"table '{info.name}': {why}")
-        return int(status)
-
-    def modify(
-        self,
-        table: str,
-        match: Mapping[str, MatchValue],
-        action: str,
-        data: Mapping[str, int] | Sequence[int] = (),
-        *,
-        priority: int = 0,
-    ) -> None:
-        number, info = self._table(table)
-        entry = self._entry(number, info, match, priority)
-        at, encoded = self._action(info, action, data, default=False)
-        self._library.nf_table_modify(self._handle, number, entry, at, encoded, len(encoded))
-
-    def delete(self, table: str, match: Mapping[str, MatchValue], *, priority: int = 0) -> None:
-        number, info = self._table(table)
-        self._library.nf_table_erase(self._handle, number, self._entry(number, info, match, priority))
-
-    def set_default(self, table: str, action: str, data: Mapping[str, int] | Sequence[int] = ()) -> None:
-        number, info = self._table(table)
-        if info.default_is_const:
-            raise TargetError("PERMISSION_DENIED", f"table '{info.name}': its default action is const")
-        at, encoded = self._action(info, action, data, default=True)
-        self._library.nf_table_default(self._handle, number, at, encoded, len(encoded))
-
-    def entry_counters(
-        self, table: str, match: Mapping[str, MatchValue], *, priority: int = 0
-    ) -> tuple[int, int]:
-        """(packets, bytes) of a table with a direct counter."""
-        number, info = self._table(table)
-        if not info.counts:
-            raise TargetError("INVALID_ARGUMENT", f"table '{info.name}' has no direct counter")
-        values = (c.c_uint64 * 2)()
-        self._library.nf_entry_counters(
-            self._handle, number, self._entry(number, info, match, priority), values
-        )
-        return values[0], values[1]
-
-    def _table(self, name: str) -> tuple[int, TableInfo]:
-        number = find("table", self.schema.tables, name)
-        return number, self.schema.tables[number]
-
-    def _entry(self, number: int, info: TableInfo, match: Mapping[str, MatchValue], priority: int) -> int:
-        key, mask, prefix = encode_key(info, match)
-        entry = self._library.nf_table_find(self._handle, number, key, mask, prefix, priority)
-        if entry < 0:
-            raise TargetError("NOT_FOUND", f"table '{info.name}': no entry with this match")
-        return int(entry)
-
-    @staticmethod
-    def _check_priority(info: TableInfo, priority: int) -> None:
-        ordered = any(k.match_kind in ("ternary", "range", "optional") for k in info.keys)
-        if ordered and not 0 < priority < 1 << 31:
-            raise TargetError(
-                "INVALID_ARGUMENT", f"table '{info.name}': priority {priority}, it needs one above 0"
-            )
-        if not ordered and priority:
-            raise TargetError("INVALID_ARGUMENT", f"table '{info.name}' takes no priority, given {priority}")
-
-    def _action(
-        self, info: TableInfo, name: str, data: Mapping[str, int] | Sequence[int], *, default: bool
-    ) -> tuple[int, bytes]:
-        at = find(f"action of table '{info.name}'", info.actions, name)
-        action: ActionInfo = info.actions[at]
-        if action.table_only if default else action.default_only:
-            raise TargetError(
-                "PERMISSION_DENIED", f"action '{action.name}' cannot be used here: it is annotated so"
-            )
-        return at, encode_data(action, data)
-
-    def value_set_insert(self, name: str, values: Sequence[int], masks: Sequence[int] | None = None) -> None:
-        """One more accepted value (or several fields' values, for a set of structs)."""
-        number = find("value set", self.schema.value_sets, name)
-        fields = self.schema.value_sets[number].fields
-        if len(values) != len(fields) or (masks is not None and len(masks) != len(fields)):
-            raise TargetError("INVALID_ARGUMENT", f"value set '{name}' takes {len(fields)} values")
-        ones = [(1 << f.bits) - 1 for f in fields]
-        sides = [
-            b"".join(
-                checked(f"value set '{name}'", v, f.bits).to_bytes((f.bits + 7) // 8, "big")
-                for f, v in zip(fields, side, strict=True)
-            )
-            for side in (values, masks or ones)
-        ]
-        if self._library.nf_value_set_insert(self._handle, number, *sides) < 0:
-            raise TargetError("RESOURCE_EXHAUSTED", f"value set '{name}' is full")
 
     # ---- replication
 

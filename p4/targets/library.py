@@ -31,10 +31,21 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_statistics": (None, [c.c_void_p, c.POINTER(c.c_uint64)]),
     "nf_table_insert": (
         c.c_int,
-        [c.c_void_p, c.c_int, c.c_char_p, c.c_char_p, c.c_int, c.c_int64, c.c_int, c.c_char_p, c.c_int],
+        [c.c_void_p, c.c_int, c.c_char_p, c.c_char_p, c.c_int, c.c_int64, c.c_int, c.c_char_p]
+        + [c.c_int] * 3,
     ),
     "nf_table_find": (c.c_int, [c.c_void_p, c.c_int, c.c_char_p, c.c_char_p, c.c_int, c.c_int64]),
-    "nf_table_modify": (c.c_int, [c.c_void_p, c.c_int, c.c_int, c.c_int, c.c_char_p, c.c_int]),
+    "nf_table_modify": (
+        c.c_int,
+        [c.c_void_p, c.c_int, c.c_int, c.c_int, c.c_char_p, c.c_int, c.c_int, c.c_int],
+    ),
+    "nf_table_uses": (c.c_int, [c.c_void_p, c.c_int, c.c_int, c.c_int]),
+    "nf_member_add": (c.c_int, [c.c_void_p, c.c_int, c.c_int, c.c_char_p, c.c_int]),
+    "nf_member_modify": (c.c_int, [c.c_void_p, c.c_int, c.c_int, c.c_int, c.c_char_p, c.c_int]),
+    "nf_member_erase": (c.c_int, [c.c_void_p, c.c_int, c.c_int]),
+    "nf_group_set": (c.c_int, [c.c_void_p, c.c_int, c.c_int, c.c_uint64, c.c_void_p]),
+    "nf_group_erase": (c.c_int, [c.c_void_p, c.c_int, c.c_int]),
+    "nf_profile_has": (c.c_int, [c.c_void_p, c.c_int, c.c_int, c.c_int]),
     "nf_table_erase": (c.c_int, [c.c_void_p, c.c_int, c.c_int]),
     "nf_table_default": (None, [c.c_void_p, c.c_int, c.c_int, c.c_char_p, c.c_int]),
     "nf_entry_counters": (c.c_int, [c.c_void_p, c.c_int, c.c_int, c.POINTER(c.c_uint64)]),

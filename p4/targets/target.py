@@ -62,8 +62,12 @@ class Target(ABC):
         """One packet into `port`."""
 
     @abstractmethod
-    def receive(self) -> list[Packet]:
-        """The packets that came out since the last call, in the switch's order."""
+    def receive(self, expected: int = 0) -> list[Packet]:
+        """The packets that came out since the last call, in the switch's order on each port.
+
+        A switch that runs beside this process is waited for: until `expected` packets have come (10 s at most) and
+        its ports have been quiet for a moment.
+        """
 
     # ---- tables
 
@@ -99,6 +103,54 @@ class Target(ABC):
     def set_default(self, table: str, action: str, data: Mapping[str, int] | Sequence[int] = ()) -> None:
         """The action for packets that no entry matches."""
 
+    # ---- action profiles and selectors
+
+    def add_member(self, profile: str, action: str, data: Mapping[str, int] | Sequence[int] = ()) -> int:
+        """A new member, an action with its data; its number."""
+        raise TargetError("UNIMPLEMENTED", "this switch has no action profiles")
+
+    def modify_member(
+        self, profile: str, member: int, action: str, data: Mapping[str, int] | Sequence[int] = ()
+    ) -> None:
+        """Another action for a member, wherever it is used."""
+        raise TargetError("UNIMPLEMENTED", "this switch has no action profiles")
+
+    def delete_member(self, profile: str, member: int) -> None:
+        """A member removed; FAILED_PRECONDITION while an entry or a group has it."""
+        raise TargetError("UNIMPLEMENTED", "this switch has no action profiles")
+
+    def set_group(self, profile: str, members: Sequence[int], *, group: int | None = None) -> int:
+        """A group of an action selector's members, a new one or `group` changed; its number."""
+        raise TargetError("UNIMPLEMENTED", "this switch has no action profiles")
+
+    def delete_group(self, profile: str, group: int) -> None:
+        """A group removed; FAILED_PRECONDITION while an entry has it."""
+        raise TargetError("UNIMPLEMENTED", "this switch has no action profiles")
+
+    def insert_indirect(
+        self,
+        table: str,
+        match: Mapping[str, MatchValue],
+        *,
+        member: int | None = None,
+        group: int | None = None,
+        priority: int = 0,
+    ) -> int:
+        """A new entry of a table with an action profile: it runs a member, or one of a group; its number."""
+        raise TargetError("UNIMPLEMENTED", "this switch has no action profiles")
+
+    def modify_indirect(
+        self,
+        table: str,
+        match: Mapping[str, MatchValue],
+        *,
+        member: int | None = None,
+        group: int | None = None,
+        priority: int = 0,
+    ) -> None:
+        """Another member or group for an entry that is there."""
+        raise TargetError("UNIMPLEMENTED", "this switch has no action profiles")
+
     # ---- replication
 
     @abstractmethod
@@ -119,8 +171,8 @@ class Target(ABC):
         """Limits the queues of a port (or the one of a priority, 0 to 7; the higher leaves first).
 
         ``rate_pps`` packets a second leave, 0 as many as come; more than `depth` packets waiting are dropped.
-        As simple_switch's set_queue_rate and set_queue_depth: each priority has its own rate. Ports that were not
-        limited let every packet through at once.
+        As simple_switch's set_queue_rate and set_queue_depth: each priority has its own rate. Ports that were
+        not limited let every packet through at once.
         """
         raise TargetError("UNIMPLEMENTED", "this switch has no egress queues that can be set")
 

@@ -123,22 +123,29 @@ int nf_queue_state(void* h, uint32_t port, uint32_t priority, uint64_t* three) {
 
 // ---- tables: an entry's number, or a negative status
 
+// An entry's action is direct (`action` and data) or, with an action profile, a `member` or a `group` (else -1).
+
 int nf_table_insert(void* h, int table, const uint8_t* key, const uint8_t* mask, int prefix, int64_t priority,
-                    int action, const uint8_t* data, int bytes) {
+                    int action, const uint8_t* data, int bytes, int member, int group) {
   return p4::engine(h)->program.tables[size_t(table)]->insert(key, mask, prefix, priority,
-                                                              p4::call_of(action, data, bytes));
+                                                              p4::call_of(action, data, bytes), {member, group});
 }
 int nf_table_find(void* h, int table, const uint8_t* key, const uint8_t* mask, int prefix, int64_t priority) {
   return p4::engine(h)->program.tables[size_t(table)]->find(key, mask, prefix, priority);
 }
-int nf_table_modify(void* h, int table, int entry, int action, const uint8_t* data, int bytes) {
-  return p4::engine(h)->program.tables[size_t(table)]->modify(entry, p4::call_of(action, data, bytes));
+int nf_table_modify(void* h, int table, int entry, int action, const uint8_t* data, int bytes, int member,
+                    int group) {
+  return p4::engine(h)->program.tables[size_t(table)]->modify(entry, p4::call_of(action, data, bytes),
+                                                              {member, group});
 }
 int nf_table_erase(void* h, int table, int entry) {
   return p4::engine(h)->program.tables[size_t(table)]->erase(entry);
 }
 void nf_table_default(void* h, int table, int action, const uint8_t* data, int bytes) {
   p4::engine(h)->program.tables[size_t(table)]->set_default(p4::call_of(action, data, bytes));
+}
+int nf_table_uses(void* h, int table, int member, int group) {
+  return p4::engine(h)->program.tables[size_t(table)]->uses({member, group});
 }
 int nf_entry_counters(void* h, int table, int entry, uint64_t* packets_bytes) {
   p4::Table* t = p4::engine(h)->program.tables[size_t(table)];
@@ -151,6 +158,28 @@ int nf_value_set_insert(void* h, int set, const uint8_t* value, const uint8_t* m
   return p4::engine(h)->program.value_sets[size_t(set)]->insert(value, mask);
 }
 void nf_value_set_clear(void* h, int set) { p4::engine(h)->program.value_sets[size_t(set)]->clear(); }
+
+// ---- action profiles: a member's or a group's number, or a negative status
+
+int nf_member_add(void* h, int profile, int action, const uint8_t* data, int bytes) {
+  return p4::engine(h)->program.profiles[size_t(profile)]->add_member(p4::call_of(action, data, bytes));
+}
+int nf_member_modify(void* h, int profile, int member, int action, const uint8_t* data, int bytes) {
+  return p4::engine(h)->program.profiles[size_t(profile)]->modify_member(member, p4::call_of(action, data, bytes));
+}
+int nf_member_erase(void* h, int profile, int member) {
+  return p4::engine(h)->program.profiles[size_t(profile)]->erase_member(member);
+}
+// `group` < 0: a new one.
+int nf_group_set(void* h, int profile, int group, uint64_t count, const int* members) {
+  return p4::engine(h)->program.profiles[size_t(profile)]->set_group(group, std::vector<int>(members, members + count));
+}
+int nf_group_erase(void* h, int profile, int group) {
+  return p4::engine(h)->program.profiles[size_t(profile)]->erase_group(group);
+}
+int nf_profile_has(void* h, int profile, int member, int group) {
+  return p4::engine(h)->program.profiles[size_t(profile)]->has({member, group});
+}
 
 // ---- registers, counters, meters
 

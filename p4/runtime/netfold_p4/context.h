@@ -6,8 +6,8 @@
 
 #include "hash.h"
 #include "packet.h"
+#include "profile.h"
 #include "state.h"
-#include "table.h"
 
 namespace p4 {
 

@@ -12,11 +12,18 @@
 namespace p4 {
 
 // Results of control calls, as P4Runtime numbers them (google.rpc.Code), negated.
-enum Status { ok = 0, invalid_argument = -3, not_found = -5, already_exists = -6, resource_exhausted = -8 };
+enum Status {
+  ok = 0, invalid_argument = -3, not_found = -5, already_exists = -6, resource_exhausted = -8, failed_precondition = -9
+};
 
 struct ActionCall {
   int action = -1;
   std::vector<uint8_t> data;
+};
+
+// What an entry of a table with an action profile holds instead of an action: a member's or a group's number.
+struct Indirect {
+  int member = -1, group = -1;
 };
 
 // What apply() gives: `action` is a position in the table's list of actions.
@@ -110,6 +117,7 @@ struct Entry {
   int prefix = 0;
   int64_t priority = 0;
   ActionCall call;
+  Indirect indirect;
   bool live = false;
   uint64_t packets = 0, bytes = 0;
 
@@ -137,6 +145,11 @@ class Table {
 
   int words() const { return words_; }
   const ActionCall& default_call() const { return default_; }
+  bool uses(Indirect what) const {
+    return std::any_of(entries_.begin(), entries_.end(), [what](const Entry& e) {
+      return e.live && e.indirect.member == what.member && e.indirect.group == what.group;
+    });
+  }
   Entry& entry(int number) { return entries_[size_t(number)]; }
 
   // The entry that matches, or -1.
@@ -158,12 +171,14 @@ class Table {
   }
 
   // `mask` is as long as `key`: ternary and optional masks, high ends of ranges, anything elsewhere.
-  int insert(const uint8_t* key, const uint8_t* mask, int prefix, int64_t priority, ActionCall call) {
+  int insert(const uint8_t* key, const uint8_t* mask, int prefix, int64_t priority, ActionCall call,
+             Indirect indirect) {
     if (live_ >= size_) return resource_exhausted;
     Entry e = make(key, mask, prefix);
     if (same(e) >= 0) return already_exists;
     e.priority = priority;
     e.call = std::move(call);
+    e.indirect = indirect;
     e.live = true;
     int number;
     if (free_.empty()) {
@@ -183,9 +198,10 @@ class Table {
     e.priority = priority;
     return same(e);
   }
-  int modify(int number, ActionCall call) {
+  int modify(int number, ActionCall call, Indirect indirect) {
     if (!is_live(number)) return not_found;
     entries_[size_t(number)].call = std::move(call);
+    entries_[size_t(number)].indirect = indirect;
     return ok;
   }
   int erase(int number) {

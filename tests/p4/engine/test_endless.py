@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - programs stay on one line
 """Programs without an end are stopped, counted and named; the switch goes on with the next packet."""
 
 from collections.abc import Callable
@@ -6,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from p4.targets import Engine, Packet
-from p4.targets.engine import pack
+from p4.targets.batch import pack
 
 PARTS = {
     "types": "header k_t { bit<8> op; bit<8> n; }",

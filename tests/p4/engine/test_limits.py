@@ -21,13 +21,6 @@ REFUSED = [
         {"types": "header h_t { bit<12> a; }", "headers": "h_t h;", "deparser": "p.emit(h);"},
         "header h_t of 12 bits",
     ),
-    (
-        {
-            "locals": "action a() {} table t { key = { s.ingress_port: exact; } actions = { a; } implementation = action_profile(4); }",
-            "ingress": "t.apply();",
-        },
-        "action_profile",
-    ),
     ({"locals": "register<bool>(4) r;"}, "a register of bool"),
     ({"meta": "bit<8> a;", "ingress": "resubmit({ m.a });"}, "resubmit with data"),
     ({"types": "extern void mine(in bit<8> a);", "ingress": "mine(1);"}, "extern function 'mine'"),
