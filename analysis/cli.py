@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
+from analysis.reproduce import cli as reproduce_cli
 from analysis.sweep import cli as sweep_cli
 from sim.scenario import Scenario
 from sim.scenario_io import dump_scenario, load_scenario, parse_overrides
@@ -44,6 +45,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     systems.add_argument("--json", action="store_true", help="print JSON")
     systems.set_defaults(run=_systems)
     sweep_cli.add_commands(subparsers)
+    reproduce_cli.add_commands(subparsers)
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:

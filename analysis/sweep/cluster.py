@@ -44,7 +44,7 @@ def local_cluster(jobs: int | None, memory_bytes: int | None) -> Iterator[Cluste
             n_workers=1,
             threads_per_worker=jobs or cores or 1,
             processes=False,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             memory_limit=0,
             resources={"memory": float(memory)},
             silence_logs=logging.ERROR,

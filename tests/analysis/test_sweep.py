@@ -418,7 +418,7 @@ def test_what_does_not_fit_together_does_not_run_together() -> None:
 def test_memory_follows_the_graph(source: str, scale: float, size: tuple[int, int]) -> None:
     scenario = load_scenario(None, {"graph.source": source, "graph.scale": scale})
     assert graph_size(scenario) == pytest.approx(size, rel=0.01)
-    assert preparing_bytes(scenario) >= 60 * size[1]
+    assert preparing_bytes(scenario) >= 30 * size[1]
 
 
 def test_memory_of_a_file_follows_its_size(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from analysis.metrics import cell, change, comparison
-from analysis.records import Records
+from analysis.published.values import published_values
+from analysis.records.folder import Records
 from sim.quantities import format_bytes
 from workloads.systems import SYSTEMS
 
@@ -41,9 +42,14 @@ class Finding:
 
 
 def load_claims() -> list[dict[str, Any]]:
-    """The entries of analysis/published.toml."""
-    text = files("analysis").joinpath("published.toml").read_text(encoding="utf-8")
+    """The claims of switchgnn.toml, each with its value and place from switchgnn.csv where it has a row."""
+    text = files("analysis.published").joinpath("switchgnn.toml").read_text(encoding="utf-8")
+    numbers = published_values("switchgnn")
     claims: list[dict[str, Any]] = tomllib.loads(text)["claim"]
+    for claim in claims:
+        if claim["id"] in numbers:
+            number = numbers[claim["id"]]
+            claim |= {"value": number.value, "place": number.place}
     return claims
 
 

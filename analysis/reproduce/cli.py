@@ -1,0 +1,145 @@
+"""`netfold reproduce PAPER`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from analysis.reproduce.figure import Figure
+
+INTERRUPTED = 130
+PAPERS = ("switchgnn", "sylvie")
+
+
+def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register `netfold reproduce`."""
+    parser = subparsers.add_parser("reproduce", help="run what a paper's figures need, and compare")
+    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument(
+        "--graph", metavar="NAME|PATH", help="default: reddit; for sylvie a graph with labels"
+    )
+    parser.add_argument(
+        "--scale", type=float, metavar="SHARE", help="of a stand-in's vertices (default: 0.1)"
+    )
+    parser.add_argument("--workers", metavar="N[,N]", help="default: 32,128; for sylvie 4")
+    parser.add_argument(
+        "--figure", metavar="ID[,ID]", help="only these; unknown ones are answered with the list"
+    )
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="runs of each point (default: 1)")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", help="default: results/reproduce-<paper>"
+    )
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="at a time on this machine (default: the cores)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.set_defaults(run=_reproduce)
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    if not 1 <= args.seeds <= 1000:
+        raise InputError(f"--seeds: {args.seeds} given; allowed: 1 to 1000")
+    if args.scale is not None and not 0 < args.scale <= 1:
+        raise InputError(f"--scale: {args.scale} given; allowed: above 0, at most 1")
+    if args.jobs is not None and not 1 <= args.jobs <= 1024:
+        raise InputError(f"--jobs: {args.jobs} given; allowed: 1 to 1024")
+    place = args.output or Path("results") / f"reproduce-{args.paper}"
+    return _switchgnn(args, place)
+
+
+def chosen_figures(given: str | None, known: dict[str, str]) -> tuple[str, ...]:
+    """The figures of `--figure`, in the paper's order. Raises InputError with the list."""
+    names = list(known) if given is None else [name.strip() for name in given.split(",") if name.strip()]
+    wrong = [name for name in names if name not in known]
+    if wrong or not names:
+        raise InputError(f"--figure: {(wrong or [''])[0][:40]!r} given; allowed: {', '.join(known)}")
+    return tuple(name for name in known if name in names)
+
+
+def worker_counts(given: str | None, standard: tuple[int, ...]) -> tuple[int, ...]:
+    """The counts of `--workers`, ascending. Raises InputError."""
+    if given is None:
+        return standard
+    parts = [part.strip() for part in given.split(",")]
+    if not all(part.isascii() and part.isdigit() and 2 <= int(part) <= 1024 for part in parts):
+        raise InputError(f"--workers: {given[:40]!r} given; expected numbers of 2 to 1024, such as 32,128")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def _switchgnn(args: argparse.Namespace, place: Path) -> int:
+    from analysis.reproduce import switchgnn  # noqa: PLC0415  # pandas takes seconds to load
+    from analysis.sweep.drive import run_sweep  # noqa: PLC0415
+    from analysis.sweep.progress import SweepDisplay  # noqa: PLC0415
+    from analysis.sweep.spec import make_sweep  # noqa: PLC0415
+    from workloads.graphs.standins import shapes  # noqa: PLC0415
+
+    graph = args.graph or "reddit"
+    if args.scale is not None and graph not in shapes():
+        raise InputError(f"--scale: only for stand-ins ({', '.join(shapes())}), not for {graph[:40]}")
+    scale = args.scale or (0.1 if graph in shapes() else 1.0)
+    figures = chosen_figures(args.figure, switchgnn.FIGURES)
+    choice = switchgnn.Choice(graph, scale, worker_counts(args.workers, (32, 128)), figures)
+    sweep = make_sweep(points=switchgnn.points(choice), seeds=range(1, args.seeds + 1))
+    with SweepDisplay() as display:
+        outcome = run_sweep(sweep, place, display, scheduler=args.scheduler, jobs=args.jobs)
+    frame = outcome.runs().frame
+    show(
+        args.paper,
+        switchgnn.compare(choice, frame),
+        about={"graph": graph, "scale": scale, "workers": list(choice.workers), "seeds": args.seeds},
+        failures=outcome.failures,
+        place=outcome.folder,
+        as_json=args.json,
+    )
+    if outcome.interrupted:
+        print(f"netfold: interrupted; the same command goes on from {outcome.folder}", file=sys.stderr)
+        return INTERRUPTED
+    return 1 if outcome.failures else 0
+
+
+def show(
+    paper: str,
+    figures: list[Figure],
+    *,
+    about: dict[str, Any],
+    failures: dict[str, str],
+    place: Path,
+    as_json: bool,
+) -> None:
+    """Print the comparison."""
+    from rich.table import Table  # noqa: PLC0415
+
+    from analysis.published import PAPERS as TITLES  # noqa: PLC0415
+    from analysis.render import wide_console  # noqa: PLC0415
+    from analysis.reproduce.figure import headline  # noqa: PLC0415
+
+    if as_json:
+        told = {"paper": TITLES[paper], "folder": str(place), **about, "headline": headline(figures)}
+        print(
+            json.dumps(told | {"figures": [one.plain() for one in figures], "failures": failures}, indent=2)
+        )
+        return
+    console = wide_console()
+    for figure in figures:
+        table = Table(title=figure.title, title_justify="left", title_style="bold")
+        for heading in ("", "paper", "ours", "same direction", "ours/paper", "where, and our setting"):
+            table.add_column(
+                heading, justify="right" if heading in ("paper", "ours", "ours/paper") else "left"
+            )
+        for row in figure.rows:
+            ratio = "-" if row.ratio != row.ratio else f"{row.ratio:.2f}"
+            where = f"{row.place}; {row.setting}"
+            table.add_row(row.text, row.show(row.theirs), row.show(row.ours), row.verdict, ratio, where)
+        console.print(table, highlight=False)
+        for reason in figure.why:
+            console.print(f"  can differ: {reason}", markup=False, highlight=False)
+    lines = [f"{name}: failed: {reason}" for name, reason in failures.items()]
+    for line in ["", headline(figures), *lines, f"records: {place}"]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
