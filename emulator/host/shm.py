@@ -38,6 +38,13 @@ class ShmEnd:
         self.wake = wake
         _open_ends.add(self)
 
+    @property
+    def frame_bytes(self) -> int:
+        """The largest frame that the link's slots hold."""
+        if self.region is None:
+            raise RuntimeError("net_shm: this end is closed")
+        return _host.ShmPort.link_frame_bytes(self.region)
+
     def open(self) -> _host.ShmPort:
         """The data path. Only one at a time and in one process."""
         if self.region is None:

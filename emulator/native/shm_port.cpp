@@ -26,18 +26,26 @@ std::shared_ptr<Region> ShmPort::create_link(std::uint32_t slots, std::uint32_t 
     return region;
 }
 
+ShmPort::Header* ShmPort::header_of(const Region& region) {
+    auto* h = reinterpret_cast<Header*>(region.data());
+    const bool sane = region.size() >= sizeof(Header) && h->magic == magic && h->slots >= 2 &&
+                      (h->slots & (h->slots - 1)) == 0 && h->stride >= sizeof(Slot) + h->frame_bytes &&
+                      region.size() >= sizeof(Header) + std::size_t{2} * h->slots * h->stride;
+    if (!sane) throw std::invalid_argument("net_shm: this descriptor holds no link");
+    return h;
+}
+
+std::uint32_t ShmPort::link_frame_bytes(const Region& region) { return header_of(region)->frame_bytes; }
+
 ShmPort::ShmPort(std::shared_ptr<Region> region, int side, int socket)
     : region_(std::move(region)),
-      header_(reinterpret_cast<Header*>(region_->data())),
+      header_(header_of(*region_)),
       slots_(header_->slots),
       stride_(header_->stride),
       in_(1 - side),
       out_(side),
       socket_(socket) {
-    const bool sane = region_->size() >= sizeof(Header) && header_->magic == magic && slots_ >= 2 &&
-                      (slots_ & (slots_ - 1)) == 0 && stride_ >= sizeof(Slot) + header_->frame_bytes &&
-                      region_->size() >= sizeof(Header) + std::size_t{2} * slots_ * stride_;
-    if (!sane || (side != 0 && side != 1)) throw std::invalid_argument("net_shm: this descriptor holds no link");
+    if (side != 0 && side != 1) throw std::invalid_argument("net_shm: side must be 0 or 1");
     max_frame = header_->frame_bytes;
 }
 

@@ -17,6 +17,9 @@ class ShmPort final : public Port {
     static std::shared_ptr<Region> create_link(std::uint32_t slots, std::uint32_t frame_bytes, const std::string& name,
                                                bool huge);
 
+    // The largest frame of a link. Throws if the memory holds none.
+    static std::uint32_t link_frame_bytes(const Region& region);
+
     // `side` 0 or 1: which of the two rings is written. `socket` becomes the port's own.
     ShmPort(std::shared_ptr<Region> region, int side, int socket);
     ~ShmPort() override;
@@ -30,7 +33,6 @@ class ShmPort final : public Port {
     std::size_t waiting() const;  // frames to be received
     std::size_t room() const;     // frames that can be sent now
     bool peer_gone();             // the other end's process closed it or died
-    std::uint32_t frame_bytes() const { return header_->frame_bytes; }
 
    private:
     static constexpr std::uint64_t magic = 0x6b6e696c'646c666eULL;  // "nfldlink"
@@ -54,6 +56,7 @@ class ShmPort final : public Port {
         const std::size_t index = std::size_t(ring) * slots_ + (at & (slots_ - 1));
         return reinterpret_cast<Slot*>(region_->data() + sizeof(Header) + index * stride_);
     }
+    static Header* header_of(const Region& region);  // throws if it holds no link
     // Frames in a ring; throws if the other side wrote nonsense.
     std::uint32_t used(const Ring& ring) const;
     void drain();

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from emulator import wire, wire_layout, wire_table
-from p4.programs import SWITCHGNN
 from p4.targets import Engine
 from p4.targets.engine import Batch
 
@@ -132,31 +131,57 @@ def test_any_flipped_bit_of_the_ip_header_is_seen(bit):
     assert wire.valid(frames, 182).tolist() == [False, True]
 
 
-def test_the_switch_program_reads_what_numpy_wrote():
-    """Names, offsets and byte order as the P4 engine sees them: a `partial` that completes a sum."""
-    frames = some(1)
-    agg = frames["agg"]
-    agg["type"], agg["job"], agg["round"], agg["block"] = wire.PacketType.PARTIAL, 7, 0x0102, 3
-    agg["vertex"], agg["chunk"], agg["count"] = 0x11, 1, 5
-    frames["values"][:] = np.arange(30) - 15
-    with Engine.load(SWITCHGNN) as switch:
-        switch.insert("job", {"job": 7}, "set_job", {"chunks": 2, "workers": 4, "group": 1})
-        memory = {"blocks": 8, "entries": 200, "edges": 0, "aggregators": 64}
-        switch.insert("memory", {"job": 7}, "set_memory", {f"{k}_at": 0 for k in (*memory, "workers")} | memory)
-        switch.insert(
-            "worker", {"job": 7, "worker": 9}, "to_worker", {"port": 3, "mac": 0x020000000009, "ip": 0x0A000009}
-        )
-        switch.register_array("block_first")[3] = 100
-        switch.register_array("block_size")[3] = 20
-        switch.register_array("entry_expected")[100 + 0x11] = 5
-        switch.register_array("entry_owner")[100 + 0x11] = 9
+MIRROR = """
+#include <core.p4>
+#include <v1model.p4>
+#include "wire.p4"
+struct headers_t { ethernet_t ethernet; ipv4_t ipv4; udp_t udp; aggregation_t agg; values_t values; }
+struct metadata_t { }
+parser Parse(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+    state start {
+        p.extract(h.ethernet); p.extract(h.ipv4); p.extract(h.udp); p.extract(h.agg); p.extract(h.values);
+        transition accept;
+    }
+}
+control Check(inout headers_t h, inout metadata_t m) { apply { } }
+control In(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+    register<bit<64>>(64) seen;
+    apply {
+        %s
+        h.values.v29 = h.values.v0 - h.values.v1;
+        h.agg.resend = ~h.agg.resend;
+        h.ethernet.dst = h.ethernet.src + 1;
+        s.egress_spec = 3;
+    }
+}
+control Out(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply { } }
+control Sum(inout headers_t h, inout metadata_t m) { apply { } }
+control Deparse(packet_out p, in headers_t h) { apply { p.emit(h); } }
+V1Switch(Parse(), Check(), In(), Out(), Sum(), Deparse()) main;
+"""
+
+
+def test_a_switch_reads_what_numpy_wrote_and_numpy_what_it_wrote(tmp_path):
+    """Every field that numpy sets, by name, is what the P4 engine reads under that name; and back."""
+    names = [(h, f.name) for h in ("ethernet", "ipv4", "udp", "agg") for f in wire.LAYOUT.headers[h]]
+    writes = "\n".join(f"seen.write({i}, (bit<64>)h.{h}.{f});" for i, (h, f) in enumerate(names))
+    writes = writes.replace("(bit<64>)h.agg.type", "(bit<64>)(bit<8>)h.agg.type")
+    program = tmp_path / "mirror.p4"
+    program.write_text(MIRROR % writes)
+    frames = np.frombuffer(np.random.default_rng(5).bytes(wire.FRAME_BYTES), wire.FRAME).copy()
+    expected = []
+    for header, name in names:
+        bits = wire.BITS[header]
+        whole = frames[header] if name in bits else frames[header][name]
+        value = wire.get(frames, header, name)[0] if name in bits else whole[0]
+        expected.append(int.from_bytes(value.tobytes(), "big") if np.ndim(value) else int(value))
+    with Engine.load(program, include=[wire_layout.WIRE.parent]) as switch:
         one = np.ones(1, np.uint32)
         out = switch.run(Batch(frames.view(np.uint8), one.astype(np.uint64) * 182, one, one))
-    [result] = out.data.view(wire.FRAME)
-    assert out.ports.tolist() == [3]
-    assert wire.valid(out.data.view(wire.FRAME), 182).all()
-    assert result["agg"]["type"] == wire.PacketType.RESULT
-    assert (result["agg"]["worker"], result["agg"]["vertex"], result["agg"]["count"]) == (9, 0x11, 5)
-    assert result["ipv4"]["dst"] == 0x0A000009
-    assert bytes(result["ethernet"]["dst"]).hex() == "020000000009"
-    assert result["values"].tolist() == (np.arange(30) - 15).tolist()
+        assert switch.register_array("seen")[: len(names)].tolist() == expected
+    [got] = out.data.view(wire.FRAME)
+    old = frames["values"][0]
+    assert got["values"][29] == (old[:1].astype(np.int32) - old[1:2].astype(np.int32))[0]
+    assert got["agg"]["flags"] == frames["agg"]["flags"][0] ^ wire.RESEND
+    source = int.from_bytes(frames["ethernet"]["src"][0].tobytes(), "big")
+    assert int.from_bytes(got["ethernet"]["dst"].tobytes(), "big") == source + 1
