@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from p4.codegen.code import Code, cpp_name, unsupported
 from p4.codegen.layout import Layout, base_of, scalar_fields
+from p4.codegen.objects import ObjectRef, Objects
 from p4.codegen.schema import FieldInfo, ProfileInfo, Schema, StateInfo, TableInfo
 from p4.codegen.statements import has_exit
 from p4.codegen.tables import TableWriter, annotated_name, scalar_bits
@@ -25,6 +26,7 @@ class Shared:
     structs: set[str] = field(default_factory=set)
     writers: Writers | None = None  # None: those of this file
     profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
+    objects: Objects = field(default_factory=Objects)
     # C++ expressions, from the Program struct, of the objects in the schema's order.
     registered: dict[str, list[str]] = field(
         default_factory=lambda: {
@@ -48,13 +50,13 @@ class Shared:
 
 
 def ctor_values(
-    declaration: ir.Parser | ir.Control, instance: ir.Instance, outer: TableWriter | None
+    declaration: ir.Parser | ir.Control, instance: ir.Instance, outer: BlockWriter | None
 ) -> dict[ir.Variable, ir.Expr]:
     """The constructor parameters' values, those of the outer block put in."""
     out: dict[ir.Variable, ir.Expr] = {}
     for variable, argument in zip(declaration.ctor_params, instance.args, strict=True):
         if argument.value is not None:
-            out[variable] = outer.resolve(argument.value) if outer else argument.value
+            out[variable] = outer.passed(argument.value) if outer else argument.value
     return out
 
 
@@ -68,15 +70,21 @@ class BlockWriter(TableWriter):
         self.access = access  # of this block's struct, from the Program struct
         self.functions = shared.functions
         self.digests = shared.schema.digests
+        self.objects = shared.objects
+        self.structs: dict[ir.Instance, str] = {}  # of the blocks inside
         self.actions, self.tables, self.blocks = {}, {}, {}
         self.members = {}
         self.exiting = set()
         self.fields = Code()
         self.code = Code()
 
+    def at(self, member: str) -> str:
+        """A member of this block's struct, from the Program struct."""
+        return f"{self.access}.{member}" if self.access else member
+
     def register(self, kind: str, member: str, info: StateInfo) -> None:
         getattr(self.shared.schema, kind).append(info)
-        self.shared.registered[kind].append(f"{self.access}.{member}")
+        self.shared.registered[kind].append(self.at(member))
 
     # ---- objects
 
@@ -94,13 +102,31 @@ class BlockWriter(TableWriter):
         member = self.member(name)
         path = annotated_name(instance.annotations, self.path, name)
         ctor = ctor_values(instance.declaration, instance, self)
-        access = f"{self.access}.{member}"
-        struct, exits = write_block(self.shared, instance.declaration, ctor, path, access)
+        struct, exits = write_block(self.shared, instance.declaration, ctor, path, self.at(member))
         self.fields.line(f"{struct} {member};")
-        self.blocks[instance] = member
+        self.blocks[instance], self.structs[instance] = member, struct
         if exits:
             self.exiting.add(instance)
         return member
+
+    def passed(self, argument: ir.Expr) -> ir.Expr:
+        """An argument of an inner block's constructor: its value, or where the object is."""
+        value = self.resolve(argument)
+        if isinstance(value, ir.Call) and isinstance(value.target, ir.Construct):  # made for this argument
+            self.instance(value.target.instance)
+            value = ir.InstanceRef(value.type, value.span, value.target.instance)
+        if not isinstance(value, ir.InstanceRef):
+            return value
+        instance = value.instance
+        if instance in self.blocks:
+            access, exits = self.at(self.blocks[instance]), instance in self.exiting
+            return ObjectRef(value.type, value.span, instance, access, self.structs[instance], exits)
+        if instance in self.members:
+            access = self.at(self.members[instance])
+            return ObjectRef(value.type, value.span, instance, access, self.cpp(instance.type))
+        if instance in self.objects.top:
+            return self.objects.top[instance]
+        raise unsupported(value.span, f"'{instance.name}' as an argument of a constructor here")
 
     def member(self, name: str) -> str:
         wanted, n = cpp_name(name), 1
@@ -122,7 +148,10 @@ class BlockWriter(TableWriter):
                 if not isinstance(base_of(element), ty.Bits):
                     raise unsupported(instance.span, f"a register of {element}", "bit<> or int<>")
                 self.fields.line(f"Register<{self.cpp(element)}> {member}{{{size}}};")
-                self.register("registers", member, StateInfo(name, size, scalar_bits(element)))
+                signed = base_of(element).signed  # type: ignore[union-attr]
+                self.register(
+                    "registers", member, StateInfo(name, size, scalar_bits(element), is_signed=signed)
+                )
             case "counter":
                 size = self.integer(args[0])
                 self.fields.line(f"Counter {member}{{{size}}};")
@@ -133,11 +162,11 @@ class BlockWriter(TableWriter):
                 self.register("meters", member, StateInfo(name, size, unit=unit))
             case "direct_meter":
                 # One cell for each entry number of its table.
-                size = max((t.size for t in self._direct_tables(instance)), default=1024)
-                unit = self._unit(args[0])
-                self.fields.line(f"Meter {member}{{{size}, {str(unit == 'bytes').lower()}}};")
-                self.fields.line(f"int {member}_entry = -1;")
-                self.register("meters", member, StateInfo(name, size, unit=unit))
+                tables = self._direct_tables(instance)
+                size = max((t.size for t in tables), default=1024)
+                unit, owner = self._unit(args[0]), tables[0].name if tables else ""
+                self.fields.line(f"DirectMeter {member}{{{size}, {str(unit == 'bytes').lower()}}};")
+                self.register("meters", member, StateInfo(name, size, unit=unit, table=owner))
             case "direct_counter" | "Checksum16":
                 pass  # entries count; a checksum has no state
             case "action_profile" | "action_selector":
@@ -151,7 +180,8 @@ class BlockWriter(TableWriter):
         for table in self.local_tables():
             meters = table.properties.get("meters")
             if isinstance(meters, ir.InstanceRef) and meters.instance is instance:
-                out.append(StateInfo("", 1024 if table.size is None else self.integer(table.size)))
+                size = 1024 if table.size is None else self.integer(table.size)
+                out.append(StateInfo(annotated_name(table.annotations, self.path, table.name), size))
         return out
 
     def local_tables(self) -> list[ir.Table]:
@@ -166,7 +196,7 @@ class BlockWriter(TableWriter):
         self.members[instance] = member
         self.shared.profiles[instance] = len(self.shared.schema.profiles)
         self.shared.schema.profiles.append(ProfileInfo(name, size, selects))
-        self.shared.registered["profiles"].append(f"{self.access}.{member}")
+        self.shared.registered["profiles"].append(self.at(member))
 
     @staticmethod
     def _unit(e: ir.Expr) -> str:
@@ -282,6 +312,10 @@ class ControlWriter(BlockWriter):
         called = set()
         if has_exit(control.body, called):
             self.exiting.add(control)
+        for applied in called:
+            passed = self.passed_block(applied) if isinstance(applied, ir.Instance) else None
+            if passed is not None and passed.exits:
+                self.exiting.add(applied)
         calls[control] = called
         changed = True
         while changed:
@@ -313,8 +347,6 @@ class ControlWriter(BlockWriter):
                 assert isinstance(kind, ty.Extern)
                 name = annotated_name(table.annotations, self.path, table.name)
                 self.profile(implementation, kind.name, self.member(f"{table.name}_profile"), name)
-            if implementation not in self.members:
-                raise unsupported(table.span, f"an action profile from outside control '{self.control.name}'")
             profile = self.shared.profiles[implementation]
         info = self.table_info(table, self.path, action_path, profile)
         if implementation is not None:
@@ -326,12 +358,17 @@ class ControlWriter(BlockWriter):
             at += size
         self.fields.line(f"Table {member}{{{{{', '.join(fields)}}}, {info.size}}};")
         self.shared.schema.tables.append(info)
-        self.shared.registered["tables"].append(f"{self.access}.{member}")
+        self.shared.registered["tables"].append(self.at(member))
         meters = table.properties.get("meters")
-        meter = self.members.get(meters.instance, "") if isinstance(meters, ir.InstanceRef) else ""
+        meter = self.place(meters) if meters is not None else ""
         self.code.line()
-        in_profile = self.members[implementation] if implementation is not None else ""
+        in_profile = "" if implementation is None else self._profile_place(table, implementation)
         self.table_function(self.code, table, member, meter, in_profile)
+
+    def _profile_place(self, table: ir.Table, implementation: ir.Instance) -> str:
+        if implementation in self.members:
+            return self.members[implementation]
+        return self.place(table.properties["implementation"])
 
     def _share_actions(self, table: ir.Table, info: TableInfo) -> None:
         """The tables of a profile have the same actions: a member is one of them, by its number."""
@@ -508,6 +545,24 @@ class Writers:
 
     parser: type[ParserWriter]
     control: type[ControlWriter]
+
+
+class TopWriter(BlockWriter):
+    """The objects at the program's top level: members of the Program struct itself."""
+
+    context_argument = "c"
+
+    def __init__(self, shared: Shared, taken: set[str]) -> None:
+        super().__init__(shared, {}, "", "")
+        self.used = set(taken)
+
+    def write(self) -> None:
+        for instance in self.shared.program.instances:
+            if isinstance(instance.type, ty.Extern):
+                self.instance(instance)
+                cpp = self.cpp(instance.type)
+                ref = ObjectRef(instance.type, instance.span, instance, self.members[instance], cpp)
+                self.objects.top[instance] = ref
 
 
 def write_block(

@@ -10,6 +10,7 @@ from p4.codegen.code import unsupported
 from p4.codegen.expressions import has_effects
 from p4.codegen.externs import ExternWriter
 from p4.codegen.layout import base_of
+from p4.codegen.objects import ObjectRef
 from p4.lang import ir
 from p4.lang import types as ty
 
@@ -94,7 +95,15 @@ class CallWriter(ExternWriter):
     def block_member(self, instance: ir.Instance, e: ir.Call) -> str:
         if instance in self.blocks:
             return self.blocks[instance]
-        raise unsupported(e.span, f"applying '{instance.name}', a block passed to a constructor")
+        passed = self.passed_block(instance)
+        if passed is None:
+            raise unsupported(e.span, f"applying '{instance.name}' here")
+        return self.objects.text(passed, self.context_argument)
+
+    def passed_block(self, instance: ir.Instance) -> ObjectRef | None:
+        """The block that a constructor's parameter of this name stands for."""
+        found = (v for k, v in self.ctor.items() if k.name == instance.name)
+        return next((v for v in found if isinstance(v, ObjectRef)), None)
 
     def _argument(
         self,
@@ -114,9 +123,7 @@ class CallWriter(ExternWriter):
             before.append(f"{cpp} {name}{{}};")
             return name
         if isinstance(param.type, ty.Extern):
-            if isinstance(value, ir.InstanceRef) and value.instance in self.members:
-                return self.members[value.instance]
-            return self.expr(value)
+            return self.place(value) or self.expr(value)
         if param.direction not in ("out", "inout"):
             text = self.expr(value)
             if in_order:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from p4.codegen.code import cpp_name, unsupported
 from p4.codegen.expressions import ExpressionWriter
 from p4.codegen.layout import base_of, scalar_fields
+from p4.codegen.objects import ObjectRef, Objects
 from p4.codegen.schema import FieldInfo, StateInfo
 from p4.lang import ir
 from p4.lang import types as ty
@@ -24,6 +25,7 @@ class ExternWriter(ExpressionWriter):
     context_argument = "f.c"
     members: dict[ir.Instance, str]
     digests: list[StateInfo]
+    objects: Objects
     std_meta = ""  # the standard metadata in reach, for mark_to_drop() without an argument
 
     def assignment(self, target: ir.Expr, value: str) -> str:
@@ -145,13 +147,25 @@ class ExternWriter(ExpressionWriter):
 
     # ---- objects
 
+    def place(self, e: ir.Expr) -> str:
+        """An object as C++: a member here, a parameter of apply(), or one from elsewhere; "" if none."""
+        value = self.resolve(e)
+        if isinstance(value, ObjectRef):
+            return self.objects.text(value, self.context_argument)
+        if isinstance(value, ir.InstanceRef):
+            if value.instance in self.members:
+                return self.members[value.instance]
+            if value.instance in self.objects.top:
+                return self.objects.text(self.objects.top[value.instance], self.context_argument)
+        if isinstance(value, ir.Var) and value.variable in self.names:
+            return self.names[value.variable]
+        return ""
+
     def _member(self, target: ir.Method) -> str:
-        if isinstance(target.object, ir.InstanceRef) and target.object.instance in self.members:
-            return self.members[target.object.instance]
-        if isinstance(target.object, ir.Var) and target.object.variable in self.names:
-            return self.names[target.object.variable]
-        what = f"an object of type {target.extern.name} passed to a constructor"
-        raise unsupported(target.object.span, what, "a parameter of apply()")
+        place = self.place(target.object)
+        if not place:
+            raise unsupported(target.object.span, f"an object of type {target.extern.name} here")
+        return place
 
     def _method_lines(self, e: ir.Call, target: ir.Method) -> list[str]:
         c, args = self.context_argument, values(e)
@@ -183,7 +197,7 @@ class ExternWriter(ExpressionWriter):
                 return [self._coloured(args[1], f"{self._member(target)}.execute({where})")]
             case "direct_meter", "read":
                 member = self._member(target)
-                where = f"uint64_t(int64_t({member}_entry)), {c}.packet_bytes, {c}.now_us"
+                where = f"uint64_t(int64_t({member}.entry)), {c}.packet_bytes, {c}.now_us"
                 return [self._coloured(args[0], f"{member}.execute({where})")]
         raise unsupported(e.span, f"{target.extern.name}.{target.name}()")
 

@@ -75,6 +75,12 @@ class Layout:
                 return "Counter"
             case ty.Extern("meter", _, _):
                 return "Meter"
+            case ty.Extern("action_profile" | "action_selector", _, _):
+                return "ActionProfile"
+            case ty.Extern("direct_meter", _, _):
+                return "DirectMeter"
+            case ty.Extern("direct_counter" | "Checksum16", _, _):
+                return "void"  # nothing to hold
         raise unsupported(None, f"a value of type {type_}")
 
     def _unique(self, wanted: str) -> str:

@@ -49,7 +49,8 @@ class TableInfo:
     default_is_const: bool
     entries_are_const: bool
     entries: tuple[EntryInfo, ...]
-    counts: bool
+    counter: str = ""  # its direct counter's name
+    counter_unit: str = ""
     profile: int = -1  # the action profile that its entries' actions are in, by number
 
 
@@ -65,13 +66,18 @@ class ProfileInfo:
 
 @dataclass(frozen=True)
 class StateInfo:
-    """A register array (``bits`` per element), counter, meter or value set. ``unit``: packets or bytes."""
+    """A register array (``bits`` per element), counter, meter or value set.
+
+    ``unit``: packets or bytes (a counter's also packets_and_bytes). ``table``: whose direct meter it is.
+    """
 
     name: str
     size: int
     bits: int = 0
     unit: str = ""
     fields: tuple[FieldInfo, ...] = ()
+    table: str = ""
+    is_signed: bool = False
 
 
 @dataclass

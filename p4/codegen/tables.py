@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from p4.codegen.code import Code, unsupported
 from p4.codegen.layout import base_of
+from p4.codegen.objects import ObjectRef
 from p4.codegen.schema import ActionInfo, EntryInfo, FieldInfo, TableInfo
 from p4.codegen.statements import StatementWriter
 from p4.lang import ast, ir
@@ -60,7 +61,7 @@ class TableWriter(StatementWriter):
             else:
                 code.line("const int entry = -1;")
             if meter:
-                code.line(f"{meter}_entry = entry;")
+                code.line(f"{meter}.entry = entry;")
             direct = f"entry < 0 ? {name}.default_call() : {name}.entry(entry).call"
             if profile:
                 indirect = f"entry < 0 ? Indirect{{}} : {name}.entry(entry).indirect"
@@ -98,7 +99,7 @@ class TableWriter(StatementWriter):
         value = self.resolve(value)
         if isinstance(value, ir.Call) and isinstance(value.target, ir.Construct):
             return value.target.instance
-        if isinstance(value, ir.InstanceRef):
+        if isinstance(value, (ir.InstanceRef, ObjectRef)):
             return value.instance
         raise unsupported(table.span, f"this implementation of table '{table.name}'")
 
@@ -114,6 +115,17 @@ class TableWriter(StatementWriter):
     @staticmethod
     def _counts(table: ir.Table) -> bool:
         return "counters" in table.properties
+
+    @staticmethod
+    def _direct_counter(table: ir.Table, path: str) -> tuple[str, str]:
+        """(name, unit) of the counter that each entry has, or two times ""."""
+        use = table.properties.get("counters")
+        if not isinstance(use, ir.InstanceRef):
+            return "", ""
+        instance = use.instance
+        unit = instance.args[0].value
+        name = annotated_name(instance.annotations, path, instance.name)
+        return name, str(unit.value) if isinstance(unit, ir.Const) else "packets"
 
     def _run(self, use: ir.TableAction) -> str:
         before: list[str] = []
@@ -165,12 +177,12 @@ class TableWriter(StatementWriter):
         actions = tuple(self._action_info(use, action_path) for use in table.actions)
         size = DEFAULT_SIZE if table.size is None else self.integer(table.size)
         default = self._use(table, table.default) if table.default else (-1, ())
-        counts = self._counts(table)
+        counter, unit = self._direct_counter(table, path)
         entries = self._entries(table)
         size = max(size, len(entries)) if table.entries_are_const else size
         return TableInfo(
             annotated_name(table.annotations, path, table.name), tuple(keys), actions, size, *default,
-            table.default_is_const, table.entries_are_const, entries, counts, profile,
+            table.default_is_const, table.entries_are_const, entries, counter, unit, profile,
         )  # fmt: skip
 
     def _selects(self, table: ir.Table) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from p4.codegen.blocks import Shared, Writers, ctor_values, write_block
+from p4.codegen.blocks import Shared, TopWriter, Writers, ctor_values, write_block
 from p4.codegen.code import Code, cpp_name, unsupported
 from p4.codegen.layout import Layout
 from p4.codegen.schema import Schema
@@ -30,15 +30,18 @@ def generate_v1model(program: ir.Program, writers: Writers | None = None) -> Gen
     assert main is not None
     layout = Layout(program.errors)
     shared = Shared(program, layout, Schema(), writers=writers)
+    top = TopWriter(shared, {f"{role}_" for role in _BLOCKS})
+    top.write()
     write_functions(shared)
     members = Code()
+    members.add(top.fields)
     blocks: dict[str, ir.Parser | ir.Control] = {}
     for role, argument in zip(_BLOCKS, main.args, strict=True):
         instance = block_instance(argument)
         assert instance.declaration is not None
         blocks[role] = instance.declaration
         member = f"{role}_"
-        ctor = ctor_values(instance.declaration, instance, None)
+        ctor = ctor_values(instance.declaration, instance, top)
         struct, _ = write_block(shared, instance.declaration, ctor, instance.declaration.name, member)
         members.line(f"{struct} {member};")
     source = Code()
@@ -88,6 +91,7 @@ class _FunctionWriter(StatementWriter):
         super().__init__(shared.layout, {})
         self.functions = shared.functions
         self.digests = shared.schema.digests
+        self.objects = shared.objects
         self.actions, self.tables, self.blocks, self.members = {}, {}, {}, {}
         self.exiting = set()
         self.code = Code()
@@ -144,7 +148,7 @@ def write_objects(source: Code, shared: Shared) -> None:
     """The Program struct's lists of what the control plane reaches, in the schema's order."""
     for kind, cpp in (
         ("tables", "Table*"),
-            ("profiles", "ActionProfile*"),
+        ("profiles", "ActionProfile*"),
         ("counters", "Counter*"),
         ("meters", "Meter*"),
         ("value_sets", "ValueSet*"),
@@ -153,6 +157,8 @@ def write_objects(source: Code, shared: Shared) -> None:
         source.line(f"std::vector<{cpp}> {kind}{{{listed}}};")
     views = ", ".join(f"{access}.view()" for access in shared.registered["registers"])
     source.line(f"std::vector<RegisterView> registers{{{views}}};")
+    listed = ", ".join(f"&{access}" for access in shared.objects.accesses)
+    source.line(f"std::vector<void*> objects{{{listed}}};")
 
 
 def _preserve(source: Code, shared: Shared, parser: ir.Parser | ir.Control) -> None:

@@ -40,6 +40,7 @@ struct Context {
   std::mt19937_64 random;
   std::vector<Digest> digests;
   uint64_t failed_assertions = 0;
+  void* const* objects = nullptr;  // those that are used outside the block that holds them
 
   void begin() {
     exited = checksum_error = clone_requested = resubmit_requested = recirculate_requested = false;
@@ -91,5 +92,10 @@ struct Context {
     if (checksum<T>(algorithm, data) != given) checksum_error = true;
   }
 };
+
+template <class T>
+T& object(Context& c, size_t number) {
+  return *static_cast<T*>(c.objects[number]);
+}
 
 }  // namespace p4

@@ -5,6 +5,10 @@
 
 #include "bits.h"
 
+#ifndef NETFOLD_TRACE_ACCESS
+#define NETFOLD_TRACE_ACCESS(...)  // a tracing build records what is read and written (trace.h)
+#endif
+
 namespace p4 {
 
 // What the control plane sees of a register array: raw elements.
@@ -19,8 +23,13 @@ template <class T>
 class Register {
  public:
   explicit Register(uint64_t size, T initial = T{}) : values_(size, initial) {}
-  void read(T& out, uint64_t index) const { out = index < values_.size() ? values_[index] : T{}; }
+  void read(T& out, uint64_t index) const {
+    const T value = index < values_.size() ? values_[index] : T{};
+    NETFOLD_TRACE_ACCESS("read", values_.data(), index, values_.size(), &value, &value, sizeof(T));
+    out = value;
+  }
   void write(uint64_t index, T value) {
+    NETFOLD_TRACE_ACCESS("write", values_.data(), index, values_.size(), values_.data() + index, &value, sizeof(T));
     if (index < values_.size()) values_[index] = value;
   }
   RegisterView view() { return {values_.data(), values_.size(), int(sizeof(T))}; }
@@ -33,6 +42,7 @@ class Counter {
  public:
   explicit Counter(uint64_t size) : packets_(size), bytes_(size) {}
   void count(uint64_t index, uint64_t bytes) {
+    NETFOLD_TRACE_ACCESS("count", packets_.data(), index, packets_.size(), packets_.data() + index, &bytes, sizeof(bytes));
     if (index >= packets_.size()) return;
     ++packets_[index];
     bytes_[index] += bytes;
@@ -75,7 +85,10 @@ class Meter {
  public:
   Meter(uint64_t size, bool counts_bytes) : states_(size), counts_bytes_(counts_bytes) {}
   int execute(uint64_t index, uint64_t bytes, uint64_t now_us) {
-    return index < states_.size() ? states_[index].execute(counts_bytes_ ? double(bytes) : 1.0, now_us) : 0;
+    const int colour =
+        index < states_.size() ? states_[index].execute(counts_bytes_ ? double(bytes) : 1.0, now_us) : 0;
+    NETFOLD_TRACE_ACCESS("meter", this, index, states_.size(), &colour, &colour, sizeof(colour));
+    return colour;
   }
   bool configure(uint64_t index, double cir, double cbs, double pir, double pbs, uint64_t now_us) {
     if (index >= states_.size()) return false;
@@ -86,6 +99,12 @@ class Meter {
  private:
   std::vector<MeterState> states_;
   bool counts_bytes_;
+};
+
+// A cell for each entry of a table.
+struct DirectMeter : Meter {
+  using Meter::Meter;
+  int entry = -1;  // the one that the packet in hand hit
 };
 
 }  // namespace p4

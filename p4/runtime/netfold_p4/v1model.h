@@ -85,7 +85,10 @@ class Pipeline {
   using Meta = typename Program::Meta;
   using StdMeta = typename Program::StdMeta;
 
-  explicit Pipeline(uint64_t seed) { context_.random.seed(seed); }
+  explicit Pipeline(uint64_t seed) {
+    context_.random.seed(seed);
+    context_.objects = program.objects.data();
+  }
   virtual ~Pipeline() = default;
 
   Program program;
