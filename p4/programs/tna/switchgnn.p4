@@ -136,6 +136,7 @@ struct metadata_t {
     bit<9> up_port;
     bit<16> leaf;
     bit<32> base;                   // of the chunk's aggregators
+    bit<1> refused;
     bit<1> known;                   // the sender
     bit<16> me;
     bit<32> sender;
@@ -148,7 +149,6 @@ struct metadata_t {
     bit<32> over;                   // negative: the slot is in its block
     bit<32> at;
     bit<32> entry;
-    bit<1> admitted;
     bit<1> adds;
     bit<1> fresh;
     bit<1> complete;
@@ -289,9 +289,8 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
         deparser_md.drop_ctl = 1;
     }
     action refuse() {
-        meta.step = step_t.refuse;
+        meta.refused = 1;
     }
-    // The event before the packet's other fields change.
     action go_round() {
         tm_md.ucast_egress_port = RECIRCULATE_PORT;
         hdr.bridge.kind = kind_t.recirculated;
@@ -369,11 +368,18 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
     action pass_on() {
         meta.step = step_t.forward;
     }
+    action stop() {
+        meta.step = step_t.nothing;
+        meta.refused = 1;
+    }
     table route {
         key = { meta.step: exact; meta.sums: exact; meta.reports: ternary; meta.counts: ternary; }
-        actions = { pass_on; NoAction; }
+        actions = { pass_on; stop; NoAction; }
         default_action = NoAction();
         const entries = {
+            (step_t.add, 0, _, _): stop();          // the job was taken away meanwhile
+            (step_t.finish, 0, _, _): stop();
+            (step_t.load, 0, _, _): stop();
             (step_t.upload, 0, _, _): pass_on();
             (step_t.partial, 0, _, _): pass_on();
             (step_t.load_begin, 0, _, _): pass_on();
@@ -381,7 +387,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
             (step_t.spread, 0, _, _): pass_on();
             (step_t.spread, 1, 0, _): pass_on();
         }
-        size = 8;
+        size = 16;
     }
 
     // ---- a packet's places
@@ -399,7 +405,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
     action place_adding() {
         place();
         meta.edge = hdr.round.edge;
-        meta.adds = 1;
     }
     action place_load() {
         meta.entry = hdr.round.edge;
@@ -456,6 +461,9 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
     ARRAY_TABLE(entry_owner, ARRAY_ENTRY_OWNER, READ_BY(upload, entry_owner) READ_BY(finish, entry_owner))
     ARRAY_TABLE(edge_slot, ARRAY_EDGE_SLOT, READ_BY(upload, edge_slot) READ_BY(add, edge_slot))
 
+    // The slot is one of its block's, and there is such a chunk and block.
+#define IN_BLOCK meta.over[31:31] == 1 && meta.formed == 1 && meta.slot[31:16] == 0 && meta.block[15:BLOCK_BITS] == 0
+
     // ---- what was there before
 
     // Is this block, or a later one, in the array already? If not, it is now.
@@ -500,10 +508,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
             }
         }
     };
-    action count_contribution() {
-        meta.total = contribute.execute(meta.at);
-    }
-
 #define MOST 32s0x7FFFFFFF
 #define LEAST (int<32>)32w0x80000000
     // A sum begun and whole at once is the packet's own values.
@@ -562,14 +566,12 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
         hdr.round.slot = meta.rest_slot;
         go_round();
     }
-    action begin_round(bit<32> slot, bit<32> left) {
-        hdr.round.setValid();
-        hdr.round.step = step_t.add;
-        hdr.round.rotations = 0;
-        hdr.round.port = 0;
-        hdr.round.edge = meta.rest_edge;
-        hdr.round.slot = slot;
-        hdr.round.left = left;
+    action begin_upload() {
+        hdr.round = { step_t.add, 0, 0, meta.edge + 1, 16w0 ++ meta.next, 16w0 ++ meta.degree };
+        go_round();
+    }
+    action begin_partial() {
+        hdr.round = { step_t.add, 0, 0, 0, meta.slot, 1 };
         go_round();
     }
 
@@ -652,13 +654,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
 
 #define KEEP(i, j) hdr.values.v##i = hdr.values.v##j;
     action begin_load() {
-        hdr.round.setValid();
-        hdr.round.step = step_t.load;
-        hdr.round.rotations = VALUES_PER_PACKET;
-        hdr.round.port = 7w0 ++ intrinsic.ingress_port;
-        hdr.round.edge = hdr.agg.vertex;
-        hdr.round.slot = 0;
-        hdr.round.left = hdr.agg.count;
+        hdr.round = { step_t.load, VALUES_PER_PACKET, 7w0 ++ intrinsic.ingress_port, hdr.agg.vertex, 0, hdr.agg.count };
         go_round();
     }
     // The next word to the front, the first one to the end: after 30 the packet is as it was.
@@ -669,6 +665,9 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
         KEEP(17, 18) KEEP(18, 19) KEEP(19, 20) KEEP(20, 21) KEEP(21, 22) KEEP(22, 23) KEEP(23, 24) KEEP(24, 25)
         KEEP(25, 26) KEEP(26, 27) KEEP(27, 28) KEEP(28, 29)
         hdr.values.v29 = first;
+    }
+    action next_word() {
+        go_round();
         hdr.round.edge = hdr.round.edge + 1;
         hdr.round.left = hdr.round.left |-| 1;
         hdr.round.rotations = hdr.round.rotations - 1;
@@ -689,91 +688,75 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
         hdr.bridge.setValid();
         hdr.bridge.kind = kind_t.plain;
         meta.event = OTHER;
-        if (!hdr.ipv4.isValid()) {
-            meta.step = step_t.nothing;
-            drop();
-        } else if (meta.bad_checksum) {
-            refuse();
-        } else if (hdr.agg.isValid() && meta.step != step_t.forward && meta.step != step_t.refuse) {
+        if (meta.step != step_t.forward && meta.step != step_t.refuse) {
             note();
             job.apply();
             chunk.apply();
             source.apply();
             block_first_pass.apply();
             block_size_pass.apply();
-            if (meta.step == step_t.done && meta.counts == 1) {
-                if (meta.known == 1 && (meta.sums == 0 || (meta.size != 0 && meta.block[15:BLOCK_BITS] == 0))) {
-                    meta.again = see_done.execute((bit<32>)meta.me);
-                } else {
-                    refuse();
-                }
-            }
-            route.apply();
             places.apply();
+            route.apply();
         }
-
-        // The arrays of entries.
         entry_expected_pass.apply();
         entry_owner_pass.apply();
-        if (meta.step == step_t.add) { count_contribution(); }
-        if (meta.over[31:31] == 1 && meta.formed == 1 && meta.slot[31:16] == 0 && meta.block[15:BLOCK_BITS] == 0) {
-            meta.admitted = 1;
-        }
         entry_edge_pass.apply();
         entry_degree_pass.apply();
-        if (meta.step == step_t.upload) {
-            if (meta.admitted == 1 && meta.owner == hdr.agg.worker && hdr.agg.count == 1) {
-                meta.again = see.execute(meta.at);
-            } else {
-                refuse();
-            }
-        } else if (meta.step == step_t.partial) {
-            if (meta.admitted == 1 && meta.known == 1 && hdr.agg.count[31:16] == 0 && hdr.agg.count[15:0] != 0) {
-                meta.senders = see_source.execute(meta.at);
-            } else {
-                refuse();
-            }
-        } else if (meta.step == step_t.add) {
-            if (meta.total == 0) { meta.adds = 0; }
-            if (meta.total == meta.contribution) { meta.fresh = 1; }
-            if (meta.total[15:0] == meta.expected && meta.total != 0) { meta.complete = 1; }
-        }
         edge_slot_pass.apply();
-        EACH_VALUE(APPLY_VALUE)
-        meta.senders = meta.senders & meta.sender;
-        note_rest();
 
-        // Where it goes.
-        if (meta.step == step_t.forward) {
-            if (hdr.ipv4.ttl == 0 || hdr.ipv4.ttl == 1) { drop(); } else {
+        if (!hdr.ipv4.isValid()) {
+            drop();
+        } else if (meta.bad_checksum || meta.refused == 1 || meta.step == step_t.refuse) {
+            meta.event = REFUSED;
+            drop();
+        } else if (meta.step == step_t.forward) {
+            if (hdr.ipv4.ttl == 0 || hdr.ipv4.ttl == 1) {
+                drop();
+            } else {
                 if (hdr.ipv4.ihl != 5) {    // RFC 1141
                     if (hdr.ipv4.checksum[15:8] == 0xFF) { hdr.ipv4.checksum = hdr.ipv4.checksum + 0x101; }
                     else { hdr.ipv4.checksum = hdr.ipv4.checksum + 0x100; }
                 }
                 ipv4_lpm.apply();
             }
-        } else if (meta.step == step_t.refuse) {
-            meta.event = REFUSED;
-            drop();
         } else if (meta.step == step_t.upload) {
-            if (meta.again == 1) {
-                meta.event = DUPLICATES;
-                drop();
-            } else if (meta.degree == 0) {
-                drop();
+            if (IN_BLOCK && meta.owner == hdr.agg.worker && hdr.agg.count == 1) {
+                meta.again = see.execute(meta.at);
+                if (meta.again == 1) {
+                    meta.event = DUPLICATES;
+                    drop();
+                } else if (meta.degree == 0) {
+                    drop();
+                } else {
+                    begin_upload();
+                }
             } else {
-                begin_round(16w0 ++ meta.next, 16w0 ++ meta.degree);
+                meta.event = REFUSED;
+                drop();
             }
         } else if (meta.step == step_t.partial) {
-            if (meta.senders != 0) {
-                meta.event = DUPLICATES;
-                drop();
+            if (IN_BLOCK && meta.known == 1 && hdr.agg.count[31:16] == 0 && hdr.agg.count[15:0] != 0) {
+                meta.senders = see_source.execute(meta.at);
+                meta.senders = meta.senders & meta.sender;
+                if (meta.senders != 0) {
+                    meta.event = DUPLICATES;
+                    drop();
+                } else {
+                    begin_partial();
+                }
             } else {
-                begin_round(meta.slot, 1);
+                meta.event = REFUSED;
+                drop();
             }
         } else if (meta.step == step_t.add) {
+            meta.total = contribute.execute(meta.at);
+            if (meta.total == 0) { meta.adds = 0; } else { meta.adds = 1; }
+            if (meta.total == meta.contribution) { meta.fresh = 1; }
+            if (meta.total[15:0] == meta.expected) { meta.complete = 1; }
+            EACH_VALUE(APPLY_VALUE)
+            note_rest();
             if (meta.adds == 1) { meta.event = ADDED; } else { meta.event = STALE; }
-            if (meta.complete == 1) {
+            if (meta.adds == 1 && meta.complete == 1) {
                 if (hdr.round.left != 1) { mirror_rest(); }
                 become_sum();
                 if (meta.total[31:16] != 0) { hdr.agg.saturated = 1; }
@@ -792,23 +775,27 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
             if (hdr.ipv4.ecn == 3) { hdr.ipv4.ecn = 2; }    // congestion on the way here is the uploader's
             worker.apply();
         } else if (meta.step == step_t.done) {
-            done_pass.apply();
-            if (meta.n == meta.workers) {
-                if (meta.reports == 1) {
+            if (meta.known == 1 && (meta.sums == 0 || (meta.size != 0 && meta.block[15:BLOCK_BITS] == 0))) {
+                meta.again = see_done.execute((bit<32>)meta.me);
+                done_pass.apply();
+                if (meta.n == 0) {              // a later block has begun: this one was completed
+                    meta.event = STALE;
+                    hdr.agg.type = packet_type_t.complete;
+                    worker.apply();
+                } else if (meta.n != meta.workers) {
+                    drop();
+                } else if (meta.reports == 1) {
                     report();
                 } else if (meta.again == 0) {
                     meta.event = COMPLETIONS;
                     complete();
-                } else {
+                } else {                        // its completion was lost: to this worker once more
                     meta.event = DUPLICATES;
                     hdr.agg.type = packet_type_t.complete;
                     worker.apply();
                 }
-            } else if (meta.n == 0) {   // a later block has begun: this one was completed
-                meta.event = STALE;
-                hdr.agg.type = packet_type_t.complete;
-                worker.apply();
             } else {
+                meta.event = REFUSED;
                 drop();
             }
         } else if (meta.step == step_t.spread) {
@@ -823,7 +810,8 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
                 drop();
             }
         } else if (meta.step == step_t.load) {
-            if (hdr.round.rotations != 1) { go_round(); rotate(); } else { rotate(); acknowledge(); }
+            rotate();
+            if (hdr.round.rotations != 1) { next_word(); } else { acknowledge(); }
         }
         events.count(meta.event);
     }

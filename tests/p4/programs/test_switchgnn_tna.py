@@ -117,7 +117,7 @@ def test_every_owner_receives_the_sum(tna: Path) -> None:
                 len(packets),
                 len(extra),
             )
-            # Through ingress: degree + 1 for an upload and 1 for a sum; through egress whatever is not dropped.
+            # Ingress: degree + 1 for an upload and 1 for a sum. Egress: whatever is not dropped.
             ingress = edges + len(sent) + len(packets) + len(extra) + len(resent)
             egress = edges + len(packets) + len(packets) + len(resent)
             assert switch.statistics()["passes"] - before == ingress + egress

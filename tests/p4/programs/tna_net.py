@@ -1,4 +1,4 @@
-"""tna/switchgnn.p4 in tests: switches set up for the jobs of switchgnn_net.py, with the same addresses and ports."""
+"""tna/switchgnn.p4 in tests: switches with the jobs of switchgnn_net.py, the same addresses and ports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _switch(library: Path, job: int = 1) -> Engine:
 
 
 def add_sources(switch: Engine, workers: range, leaves: int, job: int = 1) -> None:
-    """Who may report here: workers on level 0, leaves (or their partials) on level 1, each with a bit of its own."""
+    """Who may report here: workers on level 0, leaves on level 1, each with a bit of its own."""
     senders = [(0, w) for w in workers] + [(1, n) for n in range(leaves)]
     for number, (level, worker) in enumerate(senders):
         data = {"number": number, "one_bit": 1 << number}
