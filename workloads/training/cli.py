@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import shutil
+import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +23,7 @@ from workloads.training.display import training_progress
 from workloads.training.options import (
     BITS,
     CLOCKS,
+    DEVICES,
     MASKS,
     MODEL_NAMES,
     MODES,
@@ -30,7 +34,11 @@ from workloads.training.options import (
 from workloads.training.presets import DATA_SETS, preset
 from workloads.training.require import require_torch
 
+if TYPE_CHECKING:
+    from workloads.training.worker import Trained
+
 MOST_WORKERS = 64
+INTERRUPTED = 130
 
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
@@ -67,8 +75,23 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     train.add_argument(
         "--precision", choices=PRECISIONS, default=base.precision, help="float64 shows exactness to the digit"
     )
+    train.add_argument(
+        "--device", choices=DEVICES, default=base.device, help="auto: CUDA where each worker finds a device"
+    )
+    train.add_argument(
+        "--checkpoint-every",
+        type=int,
+        default=0,
+        metavar="N",
+        help="epochs between checkpoints, beside the results folder (default 0: only when interrupted)",
+    )
+    train.add_argument(
+        "--resume", action="store_true", help="the same command again: go on from its newest checkpoint"
+    )
     train.add_argument("-o", "--output", type=Path, help="results folder (default: results/train-...)")
-    train.add_argument("--json", action="store_true", help="print settings and summary as one JSON object")
+    train.add_argument(
+        "--json", action="store_true", help="print settings, summary and every epoch's log as one JSON object"
+    )
     sampling = train.add_argument_group("bns-gcn")
     _number(sampling, "--share", base.share, "share of the halo that takes part in an epoch")
     sylvie = train.add_argument_group("sylvie", "each of its dimensions can be fixed or turned off alone")
@@ -100,35 +123,76 @@ def _train(args: argparse.Namespace) -> int:
     chosen: dict[str, Any] = dict(preset(args.preset, args.model)) if args.preset else {}
     options = TrainOptions(**(chosen | {name: value for name, value in given.items() if value is not None}))
     if not 1 <= args.workers <= MOST_WORKERS:
-        raise InputError(f"workers: {args.workers} given; allowed on one machine: 1 to {MOST_WORKERS}")
-    # These import torch, which is optional.
-    from workloads.training.launch import torchrun_rank, train_cluster  # noqa: PLC0415
-    from workloads.training.prepare import make_jobs  # noqa: PLC0415
-    from workloads.training.records import settings, write_run  # noqa: PLC0415
-    from workloads.training.worker import train_worker  # noqa: PLC0415
-
-    rank = torchrun_rank(args.workers)
-    graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=True)
-    data = training_data(graph, args.seed)
-    partition = partition_graph(graph, args.workers, method=args.partition, seed=args.seed)
+        raise InputError(f"workers: {args.workers} given; allowed: 1 to {MOST_WORKERS}")
+    if args.checkpoint_every < 0:
+        raise InputError(f"checkpoint-every: {args.checkpoint_every} given; allowed: 0 or more")
     name = f"train-{options.system}-{options.model}-{Path(args.graph).stem}-{args.workers}"
     folder = args.output or Path("results") / name.replace(":", "-")
-    with training_progress(f"{options.system} {options.model}", options.epochs) as on_epoch:
-        if rank is None:
-            run = train_cluster(make_jobs(graph, partition, data, options), on_epoch)
-        else:
-            [job] = make_jobs(graph, partition, data, options, ranks=[rank])
-            mine = train_worker(job, "env://", on_epoch)
-            if mine is None:
-                return 0  # worker 0 has the results
-            run = mine
-    about = settings(graph, partition, data, options)
+    checkpoints = folder.with_name(f"{folder.name}.checkpoint")
+    if args.resume and not checkpoints.is_dir():
+        raise InputError(f"resume: there is no {checkpoints}")
+    # These import torch, which is optional.
+    from workloads.training.launch import WorkerError  # noqa: PLC0415
+    from workloads.training.records import write_run  # noqa: PLC0415
+
+    try:
+        about, run = _trained(args, options, checkpoints)
+    except WorkerError as error:
+        print(error.report, end="", file=sys.stderr)
+        raise
+    if run is None:
+        return 0  # worker 0 has the results
     figures = write_run(folder, about, run)
+    if not args.checkpoint_every and not run.interrupted:
+        shutil.rmtree(checkpoints, ignore_errors=True)
     if args.json:
-        print(json.dumps({"folder": str(folder), "settings": about, "summary": figures}, indent=1))
+        log = [{name: _plain(value) for name, value in row.items()} for row in run.epochs]
+        summary = {name: _plain(value) for name, value in figures.items()}
+        answer = {"folder": str(folder), "settings": about, "summary": summary, "epochs": log}
+        print(json.dumps(answer, indent=1, allow_nan=False))
     else:
         _show(about, figures, folder)
+    if run.interrupted:
+        print(
+            f"netfold: interrupted after {len(run.epochs)} of {options.epochs} epochs; the same command with "
+            "--resume goes on",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
     return 0
+
+
+def _trained(
+    args: argparse.Namespace, options: TrainOptions, checkpoints: Path
+) -> tuple[dict[str, Any], Trained | None]:
+    """(settings, what the run left), the latter on worker 0 only."""
+    from workloads.training import launch  # noqa: PLC0415
+    from workloads.training.failure import LESS_MEMORY, out_of_memory  # noqa: PLC0415
+    from workloads.training.prepare import Keeping, make_jobs  # noqa: PLC0415
+    from workloads.training.records import settings  # noqa: PLC0415
+
+    try:
+        rank = launch.torchrun_rank(args.workers)
+        graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=True)
+        data = training_data(graph, args.seed)
+        partition = partition_graph(graph, args.workers, method=args.partition, seed=args.seed)
+        keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
+        about = settings(graph, partition, data, options)
+        with training_progress(f"{options.system} {options.model}", options.epochs) as on_epoch:
+            if rank is None:
+                jobs = make_jobs(graph, partition, data, options, keeping=keeping)
+                return about, launch.train_cluster(jobs, on_epoch)
+            [job] = make_jobs(graph, partition, data, options, ranks=[rank], keeping=keeping)
+            return about, launch.train_member(job, on_epoch)
+    except Exception as error:
+        if not isinstance(error, InputError) and out_of_memory(error):
+            raise InputError(f"train: out of memory; {LESS_MEMORY}") from None
+        raise
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
@@ -143,8 +207,13 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
         f"test {100 * figures['test_score']:.2f} %, validation {100 * figures['validation_score']:.2f} % "
         f"(best, epoch {figures['best_epoch']})",
     )
-    table.add_row("sent an epoch", ", ".join(f"{kind} {size}" for kind, size in sizes.items()))
-    table.add_row("epoch", f"{figures['epoch_s']:.3f} s, measured on this machine")
+    bits = f", {figures['mean_bits']:.2f} bits a value" if about["system"] == "sylvie" else ""
+    table.add_row("sent an epoch", ", ".join(f"{kind} {size}" for kind, size in sizes.items()) + bits)
+    table.add_row(
+        "kept, most",
+        f"{_size(figures['saved_bytes'])} for backward, {_size(figures['halo_bytes'])} of remote rows at once",
+    )
+    table.add_row("epoch", f"{figures['epoch_s']:.3f} s, measured on this machine ({figures['device']})")
     if about["made_up"]:
         table.add_row("made up", about["made_up"])
     table.add_row("records", str(folder))

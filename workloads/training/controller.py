@@ -7,7 +7,8 @@ refresh") only hold if a larger LDR is the faster descent, so the sign here make
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 LOWEST_BITS, HIGHEST_BITS = 1, 8
 
@@ -44,3 +45,7 @@ class Controller:
         else:
             self.base = max(self.base // 2, LOWEST_BITS)
             self.synchronous = False
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next decisions depend on."""
+        return asdict(self)

@@ -23,7 +23,7 @@ def drop(values: Tensor, vertices: Tensor, share: float, key: int) -> Tensor:
 def kept(vertices: Tensor, width: int, share: float, key: int) -> Tensor:
     """bool[n, width]: the values that stay."""
     rows = _mix(_wrap(vertices, 0x9E3779B1) ^ _signed(key))
-    columns = _wrap(torch.arange(1, width + 1, dtype=torch.int32), 0x85EBCA77)
+    columns = _wrap(torch.arange(1, width + 1, dtype=torch.int32, device=vertices.device), 0x85EBCA77)
     hashed = _mix(rows[:, None] + columns)
     return (hashed & (_RESOLUTION - 1)) >= int(share * _RESOLUTION)
 
@@ -39,7 +39,7 @@ def _mix(words: Tensor) -> Tensor:
 
 
 def _wrap(words: Tensor, factor: int) -> Tensor:
-    return words * torch.tensor(_signed(factor), dtype=torch.int32)
+    return words * torch.tensor(_signed(factor), dtype=torch.int32, device=words.device)
 
 
 def _signed(word: int) -> int:

@@ -2,17 +2,20 @@
 
 Forward, per layer: every worker sends its boundary rows to the workers that have them in their halo.
 Backward: the gradients of halo rows travel home along the same pairs and are added up there. `EpochPlan` says
-how an epoch does it: exact or quantised, current or one epoch stale, all of the halo or a random share.
+how an epoch does it: exact or quantised, current or one epoch stale, all of the halo or a random share, all
+peers at once or one after the other (SAR: workloads/training/sequential.py).
 
-All transfers of a worker run in one thread, in order; what it hands over is a tensor nobody writes any more.
-A stale epoch hands over its own messages and takes those of the epoch before, so encoding, sending and
-decoding overlap with computing. `Traffic.message_epoch` tells which epoch's messages each exchange used.
+All transfers of a worker run in one lane (workloads/training/lanes.py), in order: encoding, sending, decoding
+into a buffer. A stale epoch hands over its own messages and takes those of the epoch before, so that the lane
+works while the model computes. Each layer and direction then has two buffers, written in turn: the one that
+this epoch writes is not the one it reads. `Traffic.message_epoch` tells which epoch's messages each exchange
+used; the buffer itself carries it.
 """
 
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,33 +23,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from workloads.training.lanes import Ticket, make_lane
 from workloads.training.local_graph import LocalGraph
-from workloads.training.message import decode, encode, message_size
+from workloads.training.message import check, decode, encode, message_size
 from workloads.training.quantise import NotFiniteError
 from workloads.training.wire import Wire
 
-FORWARD, BACKWARD = "forward", "backward"
+FORWARD, BACKWARD, REFETCH = "forward", "backward", "refetch"
 
 
 @dataclass(frozen=True)
 class EpochPlan:
     """How one epoch exchanges.
 
-    epoch: 0-based. stale: use the previous epoch's messages (its first epoch must not be). bits:
-    uint8[ni+nh], the bit width of each local vertex's messages, or None for exact values. share: probability
-    that a halo vertex takes part this epoch, its embedding scaled by 1/share (BNS-GCN).
+    epoch: 0-based. stale: use the previous epoch's messages (its first epoch must not be). keep: the next
+    epoch may be stale, so this one's messages must last. bits: uint8[ni+nh], the bit width of each local
+    vertex's messages, or None for exact values. share: probability that a halo vertex takes part this epoch,
+    its embedding scaled by 1/share (BNS-GCN). sequential: one peer after the other (SAR).
     """
 
     epoch: int
     stale: bool = False
+    keep: bool = False
     bits: Tensor | None = None
     share: float = 1.0
+    sequential: bool = False
 
 
 @dataclass
 class Traffic:
-    """What one worker sent in one exchange, and how long it took: wall times of the transfer (encoding and
-    decoding included) and of waiting for it. message_epoch: the epoch whose messages were used.
+    """What one worker sent in one exchange, and how long it took: of the transfer (encoding and decoding
+    included), of encoding and decoding alone (on the host), and of waiting. message_epoch: the epoch whose
+    messages were used. values: how many values the bytes stand for.
     """
 
     epoch: int
@@ -54,9 +62,12 @@ class Traffic:
     direction: str
     stale: bool
     message_epoch: int = -1
+    values: int = 0
     main_bytes: int = 0
     scale_bytes: int = 0
     transfer_ns: int = 0
+    encode_ns: int = 0
+    decode_ns: int = 0
     wait_ns: int = 0
 
 
@@ -68,23 +79,72 @@ class _Round:
     receive: list[Tensor] = field(default_factory=list)
 
 
-class Exchange:
-    """One worker's boundary exchange. Call `begin` at each epoch's start and `close` at the end."""
+@dataclass
+class _Buffer:
+    """What a transfer writes: rows, and the epoch they are of."""
 
-    def __init__(self, local: LocalGraph, wire: Wire, seed: int) -> None:
+    rows: Tensor
+    epoch: int = -1
+    ticket: Ticket | None = None
+
+
+class Exchange:
+    """One worker's boundary exchange: `begin` at each epoch's start, `settle` at its end, `close` at last."""
+
+    def __init__(self, local: LocalGraph, wire: Wire, seed: int, device: torch.device | None = None) -> None:
         self.local, self._wire, self._seed = local, wire, seed
+        self._device = device or torch.device("cpu")
         starts = np.concatenate([[0], np.cumsum(local.receive)])
         self._send = [torch.from_numpy(rows) for rows in local.send]
         self._receive = [torch.arange(starts[q], starts[q + 1]) for q in range(local.workers)]
-        self._thread = ThreadPoolExecutor(max_workers=1)
-        self._pending: dict[tuple[int, str], Future[tuple[int, list[Tensor], _Round]]] = {}
+        self.lane = make_lane(self._device)
+        self._buffers: dict[tuple[int, str], list[_Buffer]] = {}
         self._plan, self._round = EpochPlan(-1), _Round(self._send, self._receive)
+        self._timing: list[tuple[Traffic, Ticket]] = []
+        self._unchecked: list[Tensor] = []
+        self._places: dict[int, Tensor] = {}
         self.traffic: list[Traffic] = []
+        self.held_bytes = 0  # the most bytes of remote rows that one exchange handed out at a time
 
     def begin(self, plan: EpochPlan) -> None:
         """Exchange by this plan from now on."""
         self._plan = plan
-        self._round = _Round(self._send, self._receive) if plan.share >= 1 else self._sampled(plan)
+        if plan.share >= 1:
+            self._round = _Round(self._send, self._receive)
+        else:
+            self._round, self._places = self._sampled(plan), {}
+
+    @property
+    def sequential(self) -> bool:
+        """Whether this epoch's halo comes block by block (`blocks`), never as a whole."""
+        return self._plan.sequential
+
+    def settle(self) -> None:
+        """The epoch is over: fill in how long its transfers took, except those still under way.
+
+        Raises NotFiniteError when quantised rows on an accelerator were not finite.
+        """
+        newest = [pair[-1].ticket for pair in self._buffers.values() if self._plan.keep]
+        under_way = {id(ticket) for ticket in newest}
+        waiting = []
+        for record, ticket in self._timing:
+            if id(ticket) in under_way:
+                waiting.append((record, ticket))
+            else:
+                record.transfer_ns = ticket.elapsed_ns()
+        self._timing = waiting
+        flags, self._unchecked = self._unchecked, []
+        try:
+            check(flags)
+        except NotFiniteError:
+            raise NotFiniteError(f"the messages of epoch {self._plan.epoch}; lower --lr") from None
+
+    def drain(self) -> None:
+        """Wait until every transfer is done."""
+        for record, ticket in self._timing:
+            ticket.wait()
+            record.transfer_ns = ticket.elapsed_ns()
+        self._timing = []
 
     def halo(self, inner: Tensor, layer: int) -> Tensor:
         """float[nh, w]: the halo's rows of what the workers hold as inner: float[ni, w]. Differentiable."""
@@ -92,94 +152,165 @@ class Exchange:
         return rows
 
     def close(self) -> None:
-        """Wait for what is under way and end the thread."""
-        self._thread.shutdown(wait=True)
+        """Wait for what is under way and end the lane."""
+        self.lane.close()
+
+    def state(self) -> dict[str, Any]:
+        """What the next epoch needs of this one: buffers and their epochs. Drains the lane."""
+        self.drain()
+        return {
+            f"{layer} {direction} {turn}": (buffer.rows.cpu(), buffer.epoch)
+            for (layer, direction), pair in self._buffers.items()
+            for turn, buffer in enumerate(pair)
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` returned."""
+        for key in sorted(state):
+            layer, direction, _ = key.split()
+            rows, epoch = state[key]
+            buffer = _Buffer(rows.to(self._device), epoch)
+            self._buffers.setdefault((int(layer), direction), []).append(buffer)
 
     def send_embeddings(self, inner: Tensor, layer: int) -> Tensor:
         """The forward exchange, outside autograd."""
-        current = self._round
-        outgoing = [inner[rows] for rows in current.send]
-        bits = self._plan.bits
-        widths = None if bits is None else (bits, bits[len(self.local.inner) :])
-        arrived, used = self._swap(outgoing, current, layer, FORWARD, widths=widths)
-        result = inner.new_zeros(len(self.local.halo), inner.shape[1])
-        for rows, values in zip(used.receive, arrived, strict=True):
-            result[rows] = values
-        return result if self._plan.share >= 1 else result / self._plan.share
+        share = self._plan.share
+        result = self._swap(inner, self._round, layer, FORWARD, len(self.local.halo))
+        return result if share >= 1 else result / share
 
     def send_gradients(self, halo: Tensor, layer: int) -> Tensor:
         """The backward exchange: float[ni, w], what the other workers' halo gradients add to inner rows."""
         if self._plan.share < 1:
             halo = halo / self._plan.share
         home = _Round(self._round.receive, self._round.send)
-        outgoing = [halo[rows] for rows in home.send]
-        bits = self._plan.bits
-        widths = None if bits is None else (bits[len(self.local.inner) :], bits)
-        arrived, used = self._swap(outgoing, home, layer, BACKWARD, widths=widths)
-        result = halo.new_zeros(len(self.local.inner), halo.shape[1])
-        for rows, values in zip(used.receive, arrived, strict=True):
-            result.index_add_(0, rows, values)
-        return result
+        return self._swap(halo, home, layer, BACKWARD, len(self.local.inner))
 
-    def _swap(
-        self,
-        outgoing: list[Tensor],
-        rounds: _Round,
-        layer: int,
-        direction: str,
-        *,
-        widths: tuple[Tensor, Tensor] | None,
-    ) -> tuple[list[Tensor], _Round]:
-        """Hand one exchange to the thread; returns the rows to use now, with where they belong.
+    def blocks(self, inner: Tensor, layer: int, direction: str) -> Iterator[tuple[int, Tensor]]:
+        """(peer, its rows of the halo), one peer after the other; each may be dropped before the next comes.
 
-        widths: the bits of the rows that rounds.send and rounds.receive number.
+        inner: float[ni, w]. The exchange is exact and current, as SAR's is.
         """
-        plan = self._plan
-        sent = [None if widths is None else widths[0][rows] for rows in rounds.send]
-        coming = [None if widths is None else widths[1][rows] for rows in rounds.receive]
-        record = Traffic(plan.epoch, layer, direction, plan.stale)
-        width, dtype = outgoing[0].shape[1], outgoing[0].dtype
+        record = self._record(layer, direction)
+        for step, source in self.peers():
+            to, _ = self._wire.neighbours(step)
+            outgoing = inner[self._at(self._send[to])]
+            rows = inner.new_empty(self.local.receive[source], inner.shape[1])
+            self._step(record, outgoing, to, rows, source)
+            self.held_bytes = max(self.held_bytes, rows.nbytes)
+            yield source, rows
+
+    def peers(self) -> Iterator[tuple[int, int]]:
+        """(step, peer) in the order in which `blocks` yields."""
+        for step in range(1, self.local.workers):
+            yield step, self._wire.neighbours(step)[1]
+
+    def return_block(self, record: Traffic, step: int, grad: Tensor, total: Tensor) -> None:
+        """Send the gradient of the block that `step` of `blocks` yielded home; add to `total`, float[ni, w],
+        what the peer on the other side sends.
+        """
+        source, to = self._wire.neighbours(step)
+        rows = self._at(self._send[source])
+        arriving = grad.new_empty(len(rows), grad.shape[1])
+        self._step(record, grad, to, arriving, source)
+        total.index_add_(0, rows, arriving)
+
+    def begin_return(self, layer: int) -> Traffic:
+        """The record of a backward exchange, for `return_block`."""
+        return self._record(layer, BACKWARD)
+
+    def _record(self, layer: int, direction: str) -> Traffic:
+        record = Traffic(self._plan.epoch, layer, direction, self._plan.stale, self._plan.epoch)
+        self.traffic.append(record)
+        return record
+
+    def _step(self, record: Traffic, outgoing: Tensor, to: int, arriving: Tensor, source: int) -> None:
+        """One swap of exact rows, waited for."""
+        record.values += outgoing.numel()
+        record.main_bytes += outgoing.nbytes
+        ticket = self.lane.submit(lambda: self._wire.swap(outgoing, to, arriving, source))
+        start = time.perf_counter_ns()
+        ticket.wait()
+        record.wait_ns += time.perf_counter_ns() - start
+        record.transfer_ns = record.wait_ns
+
+    def _swap(self, rows: Tensor, rounds: _Round, layer: int, direction: str, count: int) -> Tensor:
+        """Hand one exchange to the lane; returns the rows to use now, float[count, w]."""
+        plan, ni, width, dtype = self._plan, len(self.local.inner), rows.shape[1], rows.dtype
+        sending, coming = (0, ni) if direction == FORWARD else (ni, 0)
+        outgoing = [rows[self._at(at)] for at in rounds.send]
+        for values in outgoing:
+            self.lane.lend(values)
+        sent, arriving = (
+            [self._bits(at, first) for at in side]
+            for side, first in ((rounds.send, sending), (rounds.receive, coming))
+        )
+        record = self._record(layer, direction)
         for values, bits in zip(outgoing, sent, strict=True):
             size = message_size(len(values), width, bits, dtype)
+            record.values += values.numel()
             record.main_bytes += size.main_bytes
             record.scale_bytes += size.scale_bytes
-        self.traffic.append(record)
-
-        def transfer() -> tuple[int, list[Tensor], _Round]:
-            start = time.perf_counter_ns()
-            with torch.no_grad():
-                generator = self._generator(plan.epoch, layer, direction)
-                try:
-                    messages = [encode(v, b, generator) for v, b in zip(outgoing, sent, strict=True)]
-                except NotFiniteError:
-                    what = "embeddings" if direction == FORWARD else "gradients"
-                    raise NotFiniteError(
-                        f"NaN or infinity in the {what} of layer {layer}, epoch {plan.epoch}; lower --lr"
-                    ) from None
-                counts = [len(rows) for rows in rounds.receive]
-                sizes = [message_size(n, width, b, dtype).total for n, b in zip(counts, coming, strict=True)]
-                received = self._wire.all_to_all(messages, sizes)
-                rows = [
-                    decode(message, n, width, b, dtype)
-                    for message, n, b in zip(received, counts, coming, strict=True)
-                ]
-            record.transfer_ns = time.perf_counter_ns() - start
-            return plan.epoch, rows, rounds
-
-        key = (layer, direction)
-        future, previous = self._thread.submit(transfer), self._pending.get(key)
-        self._pending[key] = future
-        if plan.stale and previous is None:
+        pair = self._buffers.setdefault((layer, direction), []) if plan.keep or plan.stale else []
+        if plan.stale and not pair:
             raise RuntimeError(f"layer {layer} {direction}: a stale epoch has no epoch before it")
-        wanted = previous if plan.stale and previous is not None else future
-        start = time.perf_counter_ns()
-        record.message_epoch, arrived, used = wanted.result()
-        record.wait_ns = time.perf_counter_ns() - start
-        return arrived, used
+        previous = pair[-1] if pair else None
+        buffer = pair.pop(0) if len(pair) == 2 else _Buffer(rows.new_empty(count, width))
+        pair.append(buffer)
+        seeds = [self._rounding_seed(direction, layer, peer) for peer in range(self.local.workers)]
 
-    def _generator(self, epoch: int, layer: int, direction: str) -> torch.Generator:
-        where = [self._seed, epoch + 1, layer, direction == BACKWARD, self.local.rank]
-        return torch.Generator().manual_seed(_mixed(where))
+        def transfer() -> None:
+            start = time.perf_counter_ns()
+            try:
+                messages = [
+                    encode(v, b, seed, self._unchecked)
+                    for v, b, seed in zip(outgoing, sent, seeds, strict=True)
+                ]
+            except NotFiniteError:
+                what = "embeddings" if direction == FORWARD else "gradients"
+                raise NotFiniteError(f"the {what} of layer {layer}, epoch {plan.epoch}; lower --lr") from None
+            record.encode_ns = time.perf_counter_ns() - start
+            counts = [len(at) for at in rounds.receive]
+            sizes = [message_size(n, width, b, dtype).total for n, b in zip(counts, arriving, strict=True)]
+            received = self._wire.all_to_all(messages, sizes)
+            start = time.perf_counter_ns()
+            if direction == BACKWARD or plan.share < 1:
+                buffer.rows.zero_()
+            for at, message, n, b in zip(rounds.receive, received, counts, arriving, strict=True):
+                values = decode(message, n, width, b, dtype)
+                if direction == BACKWARD:
+                    buffer.rows.index_add_(0, self._at(at), values)
+                else:
+                    buffer.rows[self._at(at)] = values
+            buffer.epoch = plan.epoch
+            record.decode_ns = time.perf_counter_ns() - start
+
+        buffer.ticket = self.lane.submit(transfer)
+        self._timing.append((record, buffer.ticket))
+        wanted = previous if plan.stale and previous is not None else buffer
+        start = time.perf_counter_ns()
+        if wanted.ticket is not None:  # none: it comes from a checkpoint
+            wanted.ticket.wait()
+        record.wait_ns = time.perf_counter_ns() - start
+        record.message_epoch = wanted.epoch
+        self.held_bytes = max(self.held_bytes, wanted.rows.nbytes if direction == FORWARD else 0)
+        return wanted.rows.detach()
+
+    def _bits(self, at: Tensor, first: int) -> Tensor | None:
+        """The widths of rows `at`, counted from local vertex `first`."""
+        return None if self._plan.bits is None else self._plan.bits[first + at]
+
+    def _at(self, rows: Tensor) -> Tensor:
+        """Row numbers on the device; the copies are kept, because most epochs use the same."""
+        if self._device.type == "cpu":
+            return rows
+        place = self._places.get(id(rows))
+        if place is None:
+            place = self._places[id(rows)] = rows.to(self._device)
+        return place
+
+    def _rounding_seed(self, direction: str, layer: int, peer: int) -> int:
+        where = [self._seed, self._plan.epoch + 1, layer, direction == BACKWARD, self.local.rank, peer]
+        return _mixed(where)
 
     def _sampled(self, plan: EpochPlan) -> _Round:
         """Each pair draws its halo vertices from a seed both know: the choice itself costs no bytes."""
@@ -189,9 +320,9 @@ class Exchange:
                 (self._send[peer], chosen.send, peer, rank),
                 (self._receive[peer], chosen.receive, rank, peer),
             ):
-                seed = _mixed([self._seed, plan.epoch, receiver, owner, 7])
-                draws = torch.rand(len(rows), generator=torch.Generator().manual_seed(seed))
-                where.append(rows[draws < plan.share])
+                seed = _mixed([self._seed, plan.epoch, receiver, owner])
+                draw = torch.rand(len(rows), generator=torch.Generator().manual_seed(seed))
+                where.append(rows[draw < plan.share])
         return chosen
 
 

@@ -1,11 +1,13 @@
-"""The local cluster: one process per worker on this machine, gloo over loopback; no worker outlives it.
+"""The local cluster: one process per worker on this machine; no worker outlives it.
 
 Processes come from a fork server that has torch loaded, so a start costs little. A worker ends itself when
-its launcher dies; when one worker fails, the launcher ends the others and raises one line that names it.
+its launcher dies; when one worker fails, the launcher ends the others and raises one line that names it. The
+first Ctrl-C lets all workers finish the epoch they are in; the second ends them at once.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -13,21 +15,29 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from workloads.errors import InputError
+from workloads.training.device import choose_device
+from workloads.training.failure import LESS_MEMORY, describe
 from workloads.training.worker import Job, Trained, train_worker
 
 _GRACE_S = 1.0
-_LESS_MEMORY = "use a smaller --hidden, fewer --layers or more machines"
 
 
 class WorkerError(InputError):
-    """A worker failed; the line says which, and why."""
+    """A worker failed; the line says which, and why. report: its traceback; empty where it left none, or
+    where the line tells everything.
+    """
+
+    def __init__(self, message: str, report: str = "") -> None:
+        super().__init__(message)
+        self.report = report
 
 
 @dataclass
@@ -37,13 +47,15 @@ class _Failure:
     rank: int
     reason: str
     at: float
+    report: str = ""
 
 
 def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -> Trained:
     """Run one process per job until all have trained; on_epoch gets each epoch's row.
 
-    Raises WorkerError when a worker fails or dies; all others are ended first, as they are on Ctrl-C.
+    Raises WorkerError when a worker fails or dies; all others are ended first.
     """
+    choose_device(jobs[0].options.device, 0, len(jobs))  # complain here rather than in every worker
     context = multiprocessing.get_context("forkserver")
     # torch's optimisers import torch._dynamo when first made, which takes as long as torch itself.
     context.set_forkserver_preload(["workloads.training.worker", "torch._dynamo"])
@@ -52,7 +64,7 @@ def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -
         processes, connections = [], []
         try:
             for job in jobs:
-                ours, theirs = context.Pipe(duplex=False)
+                ours, theirs = context.Pipe()
                 arguments = (job, rendezvous, theirs)
                 name = f"worker {job.local.rank}"
                 process = context.Process(target=_run, args=arguments, name=name, daemon=True)
@@ -60,7 +72,8 @@ def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -
                 theirs.close()
                 processes.append(process)
                 connections.append(ours)
-            return _follow(processes, connections, on_epoch)
+            with _interrupts() as interrupts:
+                return _follow(processes, connections, on_epoch, interrupts)
         finally:
             for process in processes:
                 process.kill()
@@ -83,16 +96,65 @@ def torchrun_rank(workers: int) -> int | None:
     return int(os.environ["RANK"])
 
 
+def train_member(job: Job, on_epoch: Callable[[dict[str, Any]], None]) -> Trained | None:
+    """Train as the worker that torchrun started this process for; the results, on worker 0."""
+    faulthandler.enable()
+    local_rank, local_workers = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    device = choose_device(job.options.device, local_rank, local_workers)
+    return train_worker(job, "env://", on_epoch, device=device, stop=_stop_on_signal())
+
+
+def _stop_on_signal() -> Callable[[], bool]:
+    """Under torchrun: whether SIGINT or SIGTERM has come. The second one ends the process as usual."""
+    came: list[int] = []
+
+    def take(number: int, frame: Any) -> None:
+        if came:
+            raise KeyboardInterrupt
+        came.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, take)
+    return lambda: bool(came)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM, which would otherwise cut a message of a worker in two."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, frame: came.append(number)) for number in numbers]
+    try:
+        yield came
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
 def _follow(
-    processes: list[Any], connections: list[Connection], on_epoch: Callable[[dict[str, Any]], None]
+    processes: list[Any],
+    connections: list[Connection],
+    on_epoch: Callable[[dict[str, Any]], None],
+    interrupts: list[int],
 ) -> Trained:
     """Read what the workers say until every one of them has ended."""
+    told = False
     open_ends = dict(zip(connections, range(len(connections)), strict=True))
     failures: list[_Failure] = []
     result: Trained | None = None
     deadline = float("inf")
     while open_ends:
         ready = wait(list(open_ends), timeout=0.2)
+        if len(interrupts) > 1:
+            raise KeyboardInterrupt
+        if interrupts and not told:
+            told = True
+            for connection in list(open_ends):
+                with suppress(OSError):
+                    connection.send("stop")
         for end in ready:
             assert isinstance(end, Connection)
             rank = open_ends[end]
@@ -118,14 +180,15 @@ def _follow(
                 break
     if failures:
         first = min(failures, key=lambda failure: failure.at)
-        raise WorkerError(f"worker {first.rank} of {len(processes)} {first.reason}; all workers were ended")
+        line = f"worker {first.rank} of {len(processes)} {first.reason}; all workers were ended"
+        raise WorkerError(line, first.report)
     assert result is not None
     return result
 
 
 def _ending(code: int | None) -> str:
     if code is not None and code < 0:
-        hint = f", most likely for want of memory: {_LESS_MEMORY}" if code == -signal.SIGKILL else ""
+        hint = f", most likely for want of memory: {LESS_MEMORY}" if code == -signal.SIGKILL else ""
         return f"was killed by {signal.Signals(-code).name}{hint}"
     return f"ended with status {code}"
 
@@ -133,20 +196,22 @@ def _ending(code: int | None) -> str:
 def _run(job: Job, rendezvous: str, connection: Connection) -> None:
     """The process of one worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    faulthandler.enable()
     threading.Thread(target=_end_with_launcher, daemon=True).start()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    local = job.local
     try:
-        result = train_worker(job, rendezvous, lambda row: connection.send(("epoch", row)))
+        device = choose_device(job.options.device, local.rank, local.workers)
+        result = train_worker(
+            job, rendezvous, lambda row: connection.send(("epoch", row)), device=device, stop=connection.poll
+        )
         if result is not None:
             connection.send(("result", result))
     except BaseException as error:
         at = time.monotonic()
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        told = str(error).partition("\n")[0][:200]
-        if isinstance(error, MemoryError) or "can't allocate memory" in told:
-            told = f"out of memory: {_LESS_MEMORY}"
-        place = f"{Path(where.filename).name}:{where.lineno}"
-        connection.send(("failed", (f"failed: {type(error).__name__}: {told} ({place})", at)))
+        report = "" if isinstance(error, InputError) else traceback.format_exc()
+        connection.send(("failed", (f"failed: {describe(error)}", at, report)))
     connection.close()
     # Threads of gloo may still wait for a peer that is gone: leave without asking them.
     os._exit(0)

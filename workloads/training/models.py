@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import elu, leaky_relu, relu
+from torch.nn.functional import elu, relu
 
 from workloads.training.view import View
 
@@ -138,19 +138,10 @@ class GAT(Model):
         self.bias = nn.ParameterList(torch.zeros(b) for b in self.widths[1:])
 
     def forward(self, view: View, inner: Tensor) -> Tensor:
-        edges = view.adjacency
         for layer in range(1, self.layers + 1):
             inner = self.dense[layer - 1](self.drop(view, inner, layer))
-            rows = view.extended(inner, layer)
-            to, source = self.target[layer - 1](inner)[:, 0], self.source[layer - 1](rows)[:, 0]
-            own = leaky_relu(to + source[: edges.num_inner], 0.2)
-            near = leaky_relu(to[edges.row] + source[edges.col], 0.2)
-            # Softmax over each vertex's neighbours and itself; the subtracted maximum cancels.
-            top = own.detach().scatter_reduce(0, edges.row.long(), near.detach(), "amax")
-            own, near = torch.exp(own - top), torch.exp(near - top[edges.row])
-            total = own.index_add(0, edges.row, near)
-            inner = edges.aggregate(rows, near / total[edges.row]) + (own / total)[:, None] * inner
-            inner = inner + self.bias[layer - 1]
+            to, source = self.target[layer - 1](inner)[:, 0], next(self.source[layer - 1].parameters())[0]
+            inner = view.attention(inner, to, source, layer) + self.bias[layer - 1]
             if layer < self.layers:
                 inner = elu(inner)
         return inner

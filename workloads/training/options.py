@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from workloads.errors import InputError
 
-SYSTEM_NAMES = ("dgl", "pipegcn", "bns-gcn", "sylvie")
+SYSTEM_NAMES = ("dgl", "sar", "pipegcn", "bns-gcn", "sylvie")
 MODEL_NAMES = ("gcn", "sage", "gat", "gcnii", "dagnn", "sgc", "jknet")
 BITS = ("adaptive", "32", "8", "4", "2", "1")
 MASKS = ("degree", "uniform", "shuffled")
 MODES = ("adaptive", "sync", "async")
 CLOCKS = ("counted", "measured")
 PRECISIONS = ("float32", "float64")
+DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class TrainOptions:
     execution dimensions; "32" sends exact values. smoothing, gap: its lambda, and its delta in epochs. clock:
     the epoch time that SYLVIE's controller divides by: "counted" is the busiest worker's bytes over
     link_gbps, the same in every run; "measured" is this machine's wall time. eval_every: epochs between
-    evaluations (the last is always evaluated). timeout_s: how long a worker waits for another.
+    evaluations (the last is always evaluated). device: "auto" is CUDA where every worker finds a
+    device of its own, else the CPU. timeout_s: how long a worker waits for another.
     """
 
     system: str = "dgl"
@@ -44,6 +46,7 @@ class TrainOptions:
     link_gbps: float = 1.0
     eval_every: int = 1
     precision: str = "float32"
+    device: str = "auto"
     threads: int = 1
     timeout_s: float = 60.0
 
@@ -56,6 +59,7 @@ class TrainOptions:
             ("mode", MODES),
             ("clock", CLOCKS),
             ("precision", PRECISIONS),
+            ("device", DEVICES),
         ):
             given = getattr(self, name)
             if given not in allowed:

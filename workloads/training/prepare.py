@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +18,24 @@ from workloads.training.options import TrainOptions
 from workloads.training.worker import Job
 
 
+@dataclass(frozen=True)
+class Keeping:
+    """Checkpoints: their folder, every how many epochs (0: only when interrupted), and whether to go on from
+    the newest.
+    """
+
+    folder: Path
+    every: int = 0
+    resume: bool = False
+
+
+def identity(graph: Graph, partition: Partition, options: TrainOptions) -> str:
+    """What a run must have in common with the one that it continues: all but the number of epochs."""
+    chosen = {name: value for name, value in asdict(options).items() if name not in ("epochs", "timeout_s")}
+    told = f"{graph.digest} {partition.digest} {sorted(chosen.items())}"
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
 def make_jobs(
     graph: Graph,
     partition: Partition,
@@ -22,10 +43,12 @@ def make_jobs(
     options: TrainOptions,
     *,
     ranks: Iterable[int] | None = None,
+    keeping: Keeping | None = None,
 ) -> list[Job]:
     """One job per worker, or for the workers `ranks` only."""
     mask = extract_mask(graph, partition, options.mask, options.seed)
     counts = tuple(int(count) for count in np.bincount(mask.levels[mask.pool], minlength=LEVELS))
+    run = identity(graph, partition, options)
     train_total = int((data.split == TRAIN).sum())
     jobs = []
     for rank in range(partition.k) if ranks is None else ranks:
@@ -42,6 +65,10 @@ def make_jobs(
                 counts,
                 data.num_classes,
                 train_total,
+                run,
+                None if keeping is None else keeping.folder,
+                0 if keeping is None else keeping.every,
+                keeping is not None and keeping.resume,
             )
         )
     return jobs

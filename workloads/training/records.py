@@ -1,7 +1,8 @@
 """A training run's folder: settings, Parquet tables and a summary, there whole or not at all.
 
 epochs: one row per epoch; exchanges: one per epoch, layer, direction and worker. Both are equal for equal
-settings (except SYLVIE's with the measured clock). times: this machine's wall times, which are not.
+settings (except SYLVIE's with the measured clock). times: this machine's wall times, which are not; memory:
+what each worker kept.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from workloads.training.options import TrainOptions
 from workloads.training.worker import KINDS, Trained
 
 WARMUP_EPOCHS = 10
+TABLES = ("epochs", "exchanges", "times", "memory")
 
 
 def settings(graph: Graph, partition: Partition, data: TrainingData, options: TrainOptions) -> dict[str, Any]:
@@ -47,7 +49,9 @@ def settings(graph: Graph, partition: Partition, data: TrainingData, options: Tr
 
 def summary(run: Trained) -> dict[str, Any]:
     """Flat figures of a run. Scores are those of the evaluated epoch with the best validation score; bytes
-    are totals of all workers and epochs; epoch_s is the median wall time without the first 10 epochs.
+    are totals of all workers and epochs; epoch_s is the median wall time without the first 10 epochs. Of the
+    worker with the most: saved_bytes, what autograd kept in a forward pass; halo_bytes, the most remote rows
+    it held at a time; peak_bytes, all its memory.
     """
     epochs = pd.DataFrame(run.epochs)
     times = pd.DataFrame(run.times).dropna(subset=["epoch_ns"])
@@ -62,17 +66,31 @@ def summary(run: Trained) -> dict[str, Any]:
         "best_epoch": int(best["epoch"]),
         "validation_score": float(best["validation_score"]),
         "test_score": float(best["test_score"]),
+        "mean_bits": _mean_bits(run),
         "forced_syncs": int(epochs["forced_sync"].sum()),
         **totals,
         "epoch_s": float(steady.median() * 1e-9),
+        "device": run.device,
+        "saved_bytes": max(row["saved_bytes"] for row in run.memory),
+        "halo_bytes": max(row["halo_bytes"] for row in run.memory),
+        "peak_bytes": max(row["peak_bytes"] for row in run.memory),
+        "interrupted": run.interrupted,
     }
+
+
+def _mean_bits(run: Trained) -> float:
+    """Bits of main data per float32 value sent: 32 when exact, 0 where nothing was sent."""
+    sent = sum(row["main_bytes"] for row in run.exchanges)
+    values = sum(row["values"] for row in run.exchanges)
+    return 8 * sent / values if values else 0.0
 
 
 def write_run(folder: Path, about: dict[str, Any], run: Trained) -> dict[str, Any]:
     """Write the folder and return its summary. Raises InputError where it cannot be written."""
     figures = summary(run)
     with new_folder(folder) as work:
-        for name, rows in (("epochs", run.epochs), ("exchanges", run.exchanges), ("times", run.times)):
+        for name in TABLES:
+            rows = getattr(run, name)
             pd.DataFrame(rows).to_parquet(work / f"{name}.parquet", index=False)
         text = json.dumps({"settings": about, "summary": figures}, indent=1)
         (work / "summary.json").write_text(text + "\n", encoding="utf-8")

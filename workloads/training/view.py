@@ -2,43 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import leaky_relu
 
 from workloads.training.adjacency import Adjacency
 from workloads.training.dropout import drop
-
-
-class Halo(Protocol):
-    """The boundary exchange as a model needs it (workloads/training/exchange.py)."""
-
-    def halo(self, inner: Tensor, layer: int) -> Tensor: ...
+from workloads.training.exchange import Exchange
+from workloads.training.sequential import SLOPE, Place, sequential_attention, sequential_sum
 
 
 class View:
     """Inner rows in, inner rows out. `layer` numbers the exchanges of an epoch, from 1."""
 
     def __init__(
-        self, adjacency: Adjacency, exchange: Halo, vertices: Tensor, *, seed: int, epoch: int
+        self, adjacency: Adjacency, exchange: Exchange, vertices: Tensor, *, seed: int, epoch: int
     ) -> None:
         self.adjacency, self._exchange, self._vertices = adjacency, exchange, vertices
         self._seed, self._epoch = seed, epoch
 
-    def extended(self, inner: Tensor, layer: int) -> Tensor:
-        """float[ni+nh, w]: the inner rows and the halo's."""
-        return torch.cat([inner, self._exchange.halo(inner, layer)])
-
     def gcn(self, inner: Tensor, layer: int) -> Tensor:
         """The symmetrically normalised sum over neighbours and the vertex itself."""
-        adjacency = self.adjacency
-        return adjacency.aggregate(self.extended(inner, layer), adjacency.gcn) + adjacency.self_gcn * inner
+        return self._sum(inner, layer, "gcn") + self.adjacency.self_gcn * inner
 
     def mean(self, inner: Tensor, layer: int) -> Tensor:
         """The mean over neighbours; zero for a vertex without any."""
-        return self.adjacency.aggregate(self.extended(inner, layer), self.adjacency.mean)
+        return self._sum(inner, layer, "mean")
+
+    def attention(self, inner: Tensor, to: Tensor, source: Tensor, layer: int) -> Tensor:
+        """The sum over neighbours and the vertex itself, weighted by the softmax of leaky_relu(to + row .
+        source) over them (GAT). to: float[ni]; source: float[w].
+        """
+        edges = self.adjacency
+        if self._exchange.sequential:
+            return sequential_attention(inner, to, source, self._place(layer))
+        rows = self._extended(inner, layer)
+        parts = rows @ source
+        own = leaky_relu(to + parts[: edges.num_inner], SLOPE)
+        near = leaky_relu(to[edges.row] + parts[edges.col], SLOPE)
+        top = own.detach().scatter_reduce(0, edges.row.long(), near.detach(), "amax")  # it cancels
+        own, near = torch.exp(own - top), torch.exp(near - top[edges.row])
+        total = own.index_add(0, edges.row, near)
+        return edges.aggregate(rows, near / total[edges.row]) + (own / total)[:, None] * inner
+
+    def _sum(self, inner: Tensor, layer: int, kind: str) -> Tensor:
+        if self._exchange.sequential:
+            return sequential_sum(inner, kind, self._place(layer))
+        return self.adjacency.aggregate(self._extended(inner, layer), self.adjacency.weights[kind])
+
+    def _place(self, layer: int) -> Place:
+        return Place(self.adjacency, self._exchange, layer)
+
+    def _extended(self, inner: Tensor, layer: int) -> Tensor:
+        """float[ni+nh, w]: the inner rows and the halo's."""
+        return torch.cat([inner, self._exchange.halo(inner, layer)])
 
     def dropout(self, inner: Tensor, share: float, place: int) -> Tensor:
         """The rows with dropout; `place` tells the model's dropouts of one epoch apart."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,12 @@ from torch import Tensor
 
 from workloads.errors import InputError
 from workloads.training.adjacency import Adjacency
-from workloads.training.exchange import FORWARD, EpochPlan, Exchange
+from workloads.training.checkpoint import Checkpoints
+from workloads.training.device import backend
+from workloads.training.exchange import BACKWARD, EpochPlan, Exchange, Traffic
 from workloads.training.extractor import LEVELS, node_bits
 from workloads.training.local_graph import LocalGraph
+from workloads.training.memory import kept_for_backward, peak_bytes
 from workloads.training.models import MODELS, Model
 from workloads.training.options import TrainOptions
 from workloads.training.score import loss_sum, ratio, score_parts
@@ -27,6 +31,7 @@ from workloads.training.view import View
 from workloads.training.wire import Wire
 
 KINDS = ("embeddings", "gradients", "scales", "weights", "control")
+WALLS = ("transfer_ns", "encode_ns", "decode_ns", "wait_ns")
 
 
 class LossError(InputError):
@@ -37,7 +42,9 @@ class LossError(InputError):
 class Job:
     """What one worker is given. features, labels, split: rows of its inner vertices, as in `TrainingData`;
     levels: uint8[ni+nh], the mask of its local vertices; level_counts: boundary vertices of the whole graph
-    at each level; train_total: training vertices of the whole graph.
+    at each level; train_total: training vertices of the whole graph. identity: of the run, for checkpoints;
+    checkpoints: their folder or None, written every `checkpoint_every` epochs (0: only when stopped); resume:
+    go on from the newest.
     """
 
     options: TrainOptions
@@ -49,35 +56,54 @@ class Job:
     level_counts: tuple[int, ...]
     num_classes: int
     train_total: int
+    identity: str = ""
+    checkpoints: Path | None = None
+    checkpoint_every: int = 0
+    resume: bool = False
 
 
 @dataclass
 class Trained:
-    """What a run leaves: the tables' rows, and the weights (equal on all workers)."""
+    """What a run leaves: the tables' rows, and the weights (equal on all workers). interrupted: it was told
+    to stop before its last epoch.
+    """
 
     epochs: list[dict[str, Any]]
     exchanges: list[dict[str, Any]]
     times: list[dict[str, Any]]
+    memory: list[dict[str, Any]]
     weights: dict[str, npt.NDArray[Any]]
+    device: str
+    interrupted: bool = False
 
 
-def train_worker(job: Job, init_method: str, report: Callable[[dict[str, Any]], None]) -> Trained | None:
-    """Join the group and train. Worker 0 reports each epoch's row and returns the whole run's tables."""
+def train_worker(
+    job: Job,
+    init_method: str,
+    report: Callable[[dict[str, Any]], None],
+    *,
+    device: torch.device,
+    stop: Callable[[], bool] = lambda: False,
+) -> Trained | None:
+    """Join the group and train. Worker 0 reports each epoch's row and returns the whole run's tables.
+
+    When `stop` is true of any worker, all of them end after the same epoch, with a checkpoint where the job
+    has a folder for it.
+    """
     torch.set_num_threads(job.options.threads)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     local = job.local
     dist.init_process_group(
-        "gloo",
+        backend(device),
         init_method=init_method,
         rank=local.rank,
         world_size=local.workers,
         timeout=timedelta(seconds=job.options.timeout_s),
     )
-    training = _Training(job)
+    training = _Training(job, device)
     try:
-        for epoch in range(job.options.epochs):
-            row = training.epoch(epoch)
-            if local.rank == 0:
-                report(row)
+        training.run(report, stop)
         return training.gathered()
     finally:
         training.exchange.close()
@@ -86,39 +112,94 @@ def train_worker(job: Job, init_method: str, report: Callable[[dict[str, Any]], 
 
 
 class _Training:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, device: torch.device) -> None:
         self.job, options, local = job, job.options, job.local
         # Transfers run beside the all-reduce and beside evaluation, so each has a group of its own.
-        wires = [Wire(local.rank, local.workers, dist.new_group(backend="gloo")) for _ in range(3)]
-        self.exchange = Exchange(local, wires[0], options.seed)
-        self.evaluation = Exchange(local, wires[1], options.seed)
-        self.wire = wires[2]
+        wires = [Wire(local.rank, local.workers, dist.new_group(), device) for _ in range(3)]
+        self.exchange = Exchange(local, wires[0], options.seed, device)
+        self.evaluation = Exchange(local, wires[1], options.seed, device)
+        self.wire, self.device = wires[2], device
         dtype = torch.float64 if options.precision == "float64" else torch.float32
         torch.manual_seed(options.seed)
         width = job.features.shape[1]
         make = MODELS[options.model]
         self.model: Model = make(width, options.hidden, job.num_classes, options.layers, options.dropout)
-        self.model.to(dtype)
+        self.model.to(device, dtype)
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=options.lr)
-        self.adjacency = Adjacency(local, dtype)
-        self.vertices = torch.from_numpy(local.inner.astype(np.int32))
-        self.features = torch.tensor(job.features, dtype=dtype)
+        self.adjacency = Adjacency(local, dtype, device)
+        self.vertices = torch.from_numpy(local.inner.astype(np.int32)).to(device)
+        self.features = torch.tensor(job.features, dtype=dtype, device=device)
         labels = torch.tensor(job.labels)
-        self.labels = labels.to(dtype) if labels.dim() == 2 else labels
-        self.members = [torch.from_numpy(np.flatnonzero(job.split == part)) for part in range(3)]
+        self.labels = (labels.to(dtype) if labels.dim() == 2 else labels).to(device)
+        self.members = [torch.from_numpy(np.flatnonzero(job.split == part)).to(device) for part in range(3)]
         self.system: System = make_system(options, job.levels)
+        self.checkpoints: Checkpoints | None = None
+        if job.checkpoints is not None:
+            self.checkpoints = Checkpoints(job.checkpoints, local.rank, job.identity)
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, Any]] = []
+        self.saved_bytes = 0
+        self.interrupted = False
 
-    def epoch(self, epoch: int) -> dict[str, Any]:
+    def run(self, report: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
+        """All epochs, or those up to the one after which some worker was told to stop."""
+        job, epochs = self.job, self.job.options.epochs
+        for epoch in range(self._resumed() if job.resume else 0, epochs):
+            row = self.epoch(epoch, stop())
+            if job.local.rank == 0:
+                report(row)
+            last = epoch + 1 == epochs
+            self.interrupted = self.stopping and not last
+            every = job.checkpoint_every
+            if self.interrupted or (every and ((epoch + 1) % every == 0 or last)):
+                self._save(epoch)
+            if self.stopping:
+                break
+
+    def _save(self, epoch: int) -> None:
+        if self.checkpoints is None:
+            return
+        state = {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "system": self.system.state(),
+            "exchange": self.exchange.state(),
+            "random": torch.get_rng_state(),
+            "rows": self.rows,
+            "times": self.times,
+            "traffic": [asdict(record) for record in self.exchange.traffic],
+        }
+        self.checkpoints.save(epoch, state, dist.barrier)
+
+    def _resumed(self) -> int:
+        """Take up the newest checkpoint that every worker has; returns the epoch that comes next."""
+        assert self.checkpoints is not None
+        every: list[Any] = [None] * self.job.local.workers
+        dist.all_gather_object(every, self.checkpoints.epochs())
+        common = set(every[0]).intersection(*every)
+        if not common:
+            raise InputError("resume: no checkpoint that all workers have; start again without --resume")
+        state = self.checkpoints.load(max(common))
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.system.restore(state["system"])
+        self.exchange.restore(state["exchange"])
+        torch.set_rng_state(state["random"])
+        self.rows, self.times = state["rows"], state["times"]
+        self.exchange.traffic = [Traffic(**record) for record in state["traffic"]]
+        return int(state["epoch"]) + 1
+
+    def epoch(self, epoch: int, stop: bool) -> dict[str, Any]:
         """Train one epoch; its row for the table of epochs, the same on every worker."""
         options, start = self.job.options, time.perf_counter_ns()
         plan = self.system.plan(epoch)
         loss, sent = self._step(plan)
-        wall_ns = time.perf_counter_ns() - start
+        wall_ns = time.perf_counter_ns() - start  # the loss has been read, so a device has finished too
         evaluated = (epoch + 1) % options.eval_every == 0 or epoch + 1 == options.epochs
         scores = self._evaluate(epoch) if evaluated else torch.zeros(6, dtype=torch.float64)
-        total, busiest, slowest_ns, scores = self._coordinate(loss, sent, wall_ns, scores)
+        start = time.perf_counter_ns()
+        total, busiest, slowest_ns, scores = self._coordinate(loss, sent, wall_ns, scores, stop=stop)
+        coordinate_ns = time.perf_counter_ns() - start
         if not np.isfinite(total):
             raise LossError(f"the loss is no longer finite in epoch {epoch}; lower --lr")
         counted_s = busiest * 8e-9 / options.link_gbps
@@ -145,26 +226,32 @@ class _Training:
             row[f"{kind}_bytes"] = count
         row["counted_comm_s"] = counted_s
         self.rows.append(row)
-        self.times.append({"epoch": epoch, "worker": self.job.local.rank, "epoch_ns": wall_ns})
+        walls = {"epoch_ns": wall_ns, "coordinate_ns": coordinate_ns}
+        self.times.append({"epoch": epoch, "worker": self.job.local.rank, **walls})
         return row | {"epoch_s": slowest_ns * 1e-9}
 
-    def _step(self, plan: EpochPlan) -> tuple[Tensor, list[int]]:
+    def _step(self, plan: EpochPlan) -> tuple[float, list[int]]:
         """Forward, backward, all-reduce, step. (This worker's part of the mean loss, its bytes by kind.)"""
         self.exchange.begin(plan)
         before = len(self.exchange.traffic)
         self.model.train()
-        scores = self.model(self._view(self.exchange, plan.epoch), self.features)
-        members = self.members[0]
-        loss = loss_sum(scores[members], self.labels[members]) / self.job.train_total
+        resident = [*self.model.parameters(), self.features, *self.adjacency.weights.values()]
+        with kept_for_backward(resident, measure=plan.epoch == 0) as kept:
+            scores = self.model(self._view(self.exchange, plan.epoch), self.features)
+            members = self.members[0]
+            loss = loss_sum(scores[members], self.labels[members]) / self.job.train_total
+        self.saved_bytes = max(self.saved_bytes, kept())
         self.optimiser.zero_grad(set_to_none=False)
         loss.backward()
         weights = self._reduce_gradients()
         self.optimiser.step()
+        value = float(loss.detach())
+        self.exchange.settle()
         traffic = self.exchange.traffic[before:]
-        embeddings = sum(t.main_bytes for t in traffic if t.direction == FORWARD)
-        gradients = sum(t.main_bytes for t in traffic if t.direction != FORWARD)
+        embeddings = sum(t.main_bytes for t in traffic if t.direction != BACKWARD)
+        gradients = sum(t.main_bytes for t in traffic if t.direction == BACKWARD)
         scales = sum(t.scale_bytes for t in traffic)
-        return loss.detach(), [embeddings, gradients, scales, weights]
+        return value, [embeddings, gradients, scales, weights]
 
     def _reduce_gradients(self) -> int:
         parameters = list(self.model.parameters())
@@ -182,28 +269,32 @@ class _Training:
         self.evaluation.begin(EpochPlan(epoch))
         scores = self.model(self._view(self.evaluation, epoch), self.features)
         self.evaluation.traffic.clear()
+        self.evaluation.settle()
         parts = [score_parts(scores[members], self.labels[members]) for members in self.members]
         return torch.tensor(parts, dtype=torch.float64).reshape(-1)
 
     def _coordinate(
-        self, loss: Tensor, sent: list[int], wall_ns: int, scores: Tensor
+        self, loss: float, sent: list[int], wall_ns: int, scores: Tensor, *, stop: bool
     ) -> tuple[float, int, float, Tensor]:
         """The Coordinator: add up what the workers report. (Mean loss, the busiest worker's bytes, the
-        slowest worker's time, score parts); leaves the job's bytes by kind in `kind_bytes`.
+        slowest worker's time, score parts); leaves the job's bytes by kind in `kind_bytes`, and in `stopping`
+        whether any worker was told to stop.
 
         The local losses are parts of the mean over all training vertices, so that workers with few of them do
         not weigh more: the paper's mean over partitions, weighted by their training vertices.
         """
         rank, workers = self.job.local.rank, self.job.local.workers
-        mine = torch.zeros(11 + 2 * workers, dtype=torch.float64)
+        mine = torch.zeros(12 + 2 * workers, dtype=torch.float64)
         mine[0], mine[1:7] = loss, scores
         mine[7:11] = torch.tensor(sent, dtype=torch.float64)
-        mine[11 + rank], mine[11 + workers + rank] = sum(sent), wall_ns
+        mine[11] = stop
+        mine[12 + rank], mine[12 + workers + rank] = sum(sent), wall_ns
         self.wire.all_reduce(mine)
         # In each of the ring's 2 (P-1) steps, the workers together send every value once.
         control = 2 * (workers - 1) * mine.numel() * mine.element_size()
         self.kind_bytes = [*(int(count) for count in mine[7:11]), control]
-        busiest, slowest = mine[11 : 11 + workers].max(), mine[11 + workers :].max()
+        self.stopping = bool(mine[11])
+        busiest, slowest = mine[12 : 12 + workers].max(), mine[12 + workers :].max()
         return float(mine[0]), int(busiest), float(slowest), mine[1:7]
 
     def _view(self, exchange: Exchange, epoch: int) -> View:
@@ -211,20 +302,28 @@ class _Training:
 
     def gathered(self) -> Trained | None:
         """All workers' tables, on worker 0."""
-        self.exchange.close()
+        self.exchange.drain()
         rank, workers = self.job.local.rank, self.job.local.workers
-        mine = ([asdict(t) | {"worker": rank} for t in self.exchange.traffic], self.times)
+        memory = {
+            "worker": rank,
+            "saved_bytes": self.saved_bytes,
+            "halo_bytes": self.exchange.held_bytes,
+            "peak_bytes": peak_bytes(self.device),
+        }
+        mine = ([asdict(t) | {"worker": rank} for t in self.exchange.traffic], self.times, memory)
         every: list[Any] = [None] * workers
         dist.gather_object(mine, every if rank == 0 else None)
         if rank != 0:
             return None
-        times = [row for _, rows in every for row in rows]
+        times = [row for _, rows, _ in every for row in rows]
         exchanges = []
-        for traffic, _ in every:
+        for traffic, _, _ in every:
             for row in traffic:
                 wall = {"epoch": row["epoch"], "worker": row["worker"], "layer": row["layer"]}
-                wall |= {name: row.pop(name) for name in ("transfer_ns", "wait_ns")}
+                wall |= {name: row.pop(name) for name in WALLS}
                 times.append(wall | {"direction": row["direction"]})
                 exchanges.append(row)
-        weights = {name: value.numpy() for name, value in self.model.state_dict().items()}
-        return Trained(self.rows, exchanges, times, weights)
+        weights = {name: value.cpu().numpy() for name, value in self.model.state_dict().items()}
+        memories = [memory for _, _, memory in every]
+        where = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
+        return Trained(self.rows, exchanges, times, memories, weights, where, self.interrupted)

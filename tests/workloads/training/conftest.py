@@ -104,7 +104,7 @@ class ThreadWire(Wire):
         super().__init__(rank, workers)
         self._boxes = boxes
 
-    def _swap(self, message: torch.Tensor, to: int, arriving: torch.Tensor, source: int) -> None:
+    def swap(self, message: torch.Tensor, to: int, arriving: torch.Tensor, source: int) -> None:
         if message.numel():
             self._boxes[self.rank, to].put(message.clone())
         if arriving.numel():

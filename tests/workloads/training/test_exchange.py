@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +12,11 @@ from hypothesis import strategies as st
 
 from workloads.graphs import load_graph
 from workloads.partition import partition_graph
-from workloads.training.exchange import EpochPlan
+from workloads.training import lanes
+from workloads.training.adjacency import Adjacency
+from workloads.training.exchange import EpochPlan, Exchange
 from workloads.training.local_graph import local_graph
+from workloads.training.view import View
 
 
 def feature(vertices: np.ndarray, epoch: int = 0) -> torch.Tensor:
@@ -75,7 +80,7 @@ def test_stale_epochs_use_the_previous_messages_and_a_forced_sync_the_current_on
     def body(exchange, local, wire):
         seen, grads = [], []
         for epoch, lagging in enumerate(stale):
-            exchange.begin(EpochPlan(epoch, stale=lagging))
+            exchange.begin(EpochPlan(epoch, stale=lagging, keep=True))
             inner = feature(local.inner, epoch).requires_grad_()
             halo = exchange.halo(inner, 1)
             assert torch.equal(halo[:, 0], feature(local.halo)[:, 0])
@@ -100,7 +105,7 @@ def test_what_was_handed_over_may_be_overwritten_at_once(parted, in_threads):
     def body(exchange, local, wire):
         got = []
         for epoch in range(30):
-            exchange.begin(EpochPlan(epoch, stale=epoch > 0))
+            exchange.begin(EpochPlan(epoch, stale=epoch > 0, keep=True))
             inner = feature(local.inner, epoch)
             got.append(exchange.halo(inner, 1)[:, 2].clone())
             inner.fill_(-1)
@@ -109,6 +114,64 @@ def test_what_was_handed_over_may_be_overwritten_at_once(parted, in_threads):
     for got in in_threads(*parted, body):
         for epoch, tags in enumerate(got):
             assert (tags == max(0, epoch - 1)).all()
+
+
+STALE = [False, True, True, False, True, True]
+USED = [0, 0, 1, 3, 3, 4]
+
+
+def tags_seen(parted, in_threads) -> bool:
+    """Whether models see inner rows of the epoch and halo rows of that which `USED` says, on a slow wire."""
+
+    def body(exchange, local, wire):
+        swap, right = wire.all_to_all, True
+
+        def slow(outgoing, sizes):
+            received = swap(outgoing, sizes)
+            time.sleep(0.05)
+            return received
+
+        wire.all_to_all = slow
+        adjacency = Adjacency(local, torch.float64)
+        degree = torch.from_numpy(local.degrees[: len(local.inner)]).double()
+        near = np.add.reduceat(local.indices < len(local.inner), local.indptr[:-1])
+        inside = torch.from_numpy(near).double()
+        for epoch, stale in enumerate(STALE):
+            exchange.begin(EpochPlan(epoch, stale=stale, keep=True))
+            view = View(adjacency, exchange, torch.from_numpy(local.inner), seed=1, epoch=epoch)
+            mean = view.mean(torch.full((len(local.inner), 1), float(epoch + 1), dtype=torch.float64), 1)
+            expected = (inside * (epoch + 1) + (degree - inside) * (USED[epoch] + 1)) / degree
+            right &= torch.allclose(mean[:, 0], expected, rtol=1e-12)
+        return right
+
+    return all(in_threads(*parted, body))
+
+
+def test_models_see_current_inner_rows_and_halo_rows_of_the_right_epoch(parted, in_threads):
+    assert tags_seen(parted, in_threads)
+
+
+def test_without_waiting_for_the_transfer_they_would_not(parted, in_threads, monkeypatch):
+    monkeypatch.setattr(lanes._ThreadTicket, "wait", lambda ticket: None)
+    assert not tags_seen(parted, in_threads)
+
+
+def test_what_the_next_epoch_needs_survives_a_checkpoint(parted, in_threads):
+    def body(exchange, local, wire):
+        other = Exchange(local, wire, seed=5)
+        seen = []
+        for epoch in range(6):
+            now = exchange if epoch < 3 else other
+            now.begin(EpochPlan(epoch, stale=epoch > 0, keep=True))
+            if epoch == 3:
+                now.restore(exchange.state())
+            halo = now.halo(feature(local.inner, epoch), 1)
+            seen.append(halo[:, 2].unique().tolist())
+        other.close()
+        return seen
+
+    for seen in in_threads(*parted, body):
+        assert seen == [[0], [0], [1], [2], [3], [4]]
 
 
 def test_a_share_of_the_halo_is_unbiased_and_costs_its_share(parted, in_threads):

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from workloads.graphs import load_graph
 from workloads.partition import partition_graph
 from workloads.training.controller import Controller
-from workloads.training.extractor import boundary_pool, extract_mask, node_bits, percentile_rank
+from workloads.training.extractor import (
+    SHARES,
+    boundary_pool,
+    extract_mask,
+    mask_levels,
+    node_bits,
+    percentile_rank,
+)
 from workloads.training.options import TrainOptions
 from workloads.training.systems import Fixed, Sylvie, make_system
 
@@ -41,7 +48,8 @@ def test_the_mask_uses_degrees_of_the_whole_graph_and_only_boundary_vertices():
     graph = load_graph("debian")
     partition = partition_graph(graph, 8)
     mask = extract_mask(graph, partition, "degree", 1)
-    pool = boundary_pool(graph, partition)
+    pool, sends = boundary_pool(graph, partition)
+    assert sends.sum() == partition.stats(graph)["host_sends"]
     assert len(pool) == partition.stats(graph)["boundary_vertices"]
     outside = np.setdiff1d(np.arange(graph.num_vertices), pool)
     assert not mask.levels[outside].any()
@@ -50,11 +58,31 @@ def test_the_mask_uses_degrees_of_the_whole_graph_and_only_boundary_vertices():
     degrees, levels = graph.degrees[pool], mask.levels[pool].astype(int)
     order = np.argsort(degrees)
     assert (np.diff(levels[order]) >= 0).all()
-    assert 0.1 <= (levels > 0).mean() <= 0.12  # a tenth, and who ties with it
+    for level, share in enumerate(SHARES, 1):
+        assert 0.8 * share < sends[levels >= level].sum() / sends.sum() <= share
     shuffled = extract_mask(graph, partition, "shuffled", 1)
     assert np.bincount(shuffled.levels[pool]).tolist() == np.bincount(levels).tolist()
     assert (shuffled.levels[pool] != levels).any()
     assert not extract_mask(graph, partition, "uniform", 1).levels.any()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 7)), min_size=1, max_size=200))
+def test_protected_vertices_never_send_more_than_their_share(pool):
+    degrees, sends = (np.array(column) for column in zip(*pool, strict=True))
+    levels = mask_levels(percentile_rank(degrees), sends)
+    assert levels.dtype == np.uint8
+    for degree in np.unique(degrees):
+        assert len(set(levels[degrees == degree])) == 1
+    for level, share in enumerate(SHARES, 1):
+        above = degrees[levels >= level]
+        assert sends[levels >= level].sum() <= share * sends.sum()
+        if len(above) < len(degrees):  # the next group of equal degree would have been too much
+            lowest = degrees[levels < level].max()
+            assert sends[degrees >= lowest].sum() > share * sends.sum()
+    for base in (1, 2):
+        mean = (sends * node_bits(base, levels)).sum() / sends.sum()
+        assert mean <= 32 / 15
 
 
 def test_node_bits_of_the_papers_example():
@@ -159,9 +187,30 @@ def test_each_dimension_can_be_fixed(options, bits, stale):
     assert all((plan.bits is None if bits is None else plan.bits.tolist() == bits) for plan in plans)
 
 
+def test_what_sylvie_has_learnt_can_be_carried_over():
+    losses = [10.0, 9.0, 7.0, 4.0, 3.0, 2.9, 2.85, 1.0, 0.9]
+    options, levels = TrainOptions(system="sylvie", gap=1, smoothing=0.5), np.array([0, 3], dtype=np.uint8)
+    whole = Sylvie(options, levels)
+    logs = []
+    for at in range(len(losses) + 1):
+        first, second = Sylvie(options, levels), Sylvie(options, levels)
+        got = []
+        for epoch, loss in enumerate(losses):
+            if epoch == at:
+                second.restore(first.state())
+            system = first if epoch < at else second
+            plan = system.plan(epoch)
+            got.append((plan.stale, plan.bits.tolist(), system.observe(loss, 1.0)))
+        logs.append(got)
+    assert all(got == logs[0] for got in logs)
+    assert whole.plan(0).keep and not Sylvie(TrainOptions(system="sylvie", mode="sync"), levels).plan(0).keep
+
+
 def test_the_other_systems_plans():
     levels = np.zeros(3, dtype=np.uint8)
-    kinds = {name: make_system(TrainOptions(system=name), levels) for name in ("dgl", "pipegcn", "bns-gcn")}
+    names = ("dgl", "sar", "pipegcn", "bns-gcn")
+    kinds = {name: make_system(TrainOptions(system=name), levels) for name in names}
+    assert kinds["sar"].plan(2).sequential and not kinds["dgl"].plan(2).sequential
     assert all(isinstance(system, Fixed) for system in kinds.values())
     assert [kinds["pipegcn"].plan(epoch).stale for epoch in range(3)] == [False, True, True]
     assert kinds["bns-gcn"].plan(3).share == 0.1

@@ -21,7 +21,7 @@ from workloads.training.data import training_data
 from workloads.training.dropout import kept
 from workloads.training.launch import WorkerError, train_cluster
 from workloads.training.options import TrainOptions
-from workloads.training.prepare import make_jobs
+from workloads.training.prepare import Keeping, make_jobs
 
 KARATE = ["train", "--graph", "karate", "--workers", "2", "--hidden", "8", "--epochs", "6"]
 ROOT = Path(netfold.__file__).parent
@@ -143,8 +143,139 @@ def test_a_diverged_loss_says_what_to_change(karate):
         train_cluster(spoiled, lambda row: None)
     spoiled = jobs(karate, 2, system="sylvie")
     spoiled[0].features[:] = float("nan")
-    with pytest.raises(WorkerError, match="NaN or infinity in the embeddings of layer 1, epoch 0"):
+    with pytest.raises(WorkerError, match="NaN, infinity or .* in the embeddings of layer 1, epoch 0"):
         train_cluster(spoiled, lambda row: None)
+
+
+@pytest.mark.parametrize("system", ["sylvie", "pipegcn", "bns-gcn"])
+def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(system, karate, tmp_path):
+    def go(folder, epochs, **keeping):
+        chosen = TrainOptions(hidden=8, epochs=epochs, system=system, dropout=0.3, gap=2, share=0.5)
+        partition, data = partition_graph(karate, 2), training_data(karate, 1)
+        kept = Keeping(tmp_path / folder, **keeping)
+        return train_cluster(make_jobs(karate, partition, data, chosen, keeping=kept), lambda row: None)
+
+    whole = go("never", 14)
+    assert not (tmp_path / "never").exists()
+    go("kept", 7, every=3)
+    files = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    assert files == ["worker-0-6.pt", "worker-1-6.pt"]
+    (tmp_path / "kept" / "worker-1-9.pt").write_bytes(b"half a file of a later epoch")
+    resumed = go("kept", 14, resume=True)
+    assert len(resumed.epochs) == 14
+    assert repr(resumed.epochs) == repr(whole.epochs)
+    assert resumed.exchanges == whole.exchanges
+    for name, value in whole.weights.items():
+        assert resumed.weights[name].tobytes() == value.tobytes()
+
+
+def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(karate, tmp_path, capsys):
+    command = [*KARATE, "--system", "sylvie", "-o", str(tmp_path / "run")]
+    assert netfold.main([*command, "--resume"]) == 2
+    assert "resume: there is no" in capsys.readouterr().err
+    assert netfold.main([*command, "--checkpoint-every", "2"]) == 0
+    capsys.readouterr()
+    assert netfold.main([*command, "--resume", "--lr", "0.02", "--epochs", "8"]) == 2
+    told = capsys.readouterr().err
+    assert "is of another run; graph, partition and settings must be the same" in told
+    place = tmp_path / "run.checkpoint" / "worker-1-5.pt"
+    place.write_bytes(place.read_bytes()[:1000])
+    assert netfold.main([*command, "--resume", "--epochs", "8"]) == 2
+    assert "is not a readable checkpoint" in capsys.readouterr().err
+    place.unlink()
+    assert netfold.main([*command, "--resume", "--epochs", "8"]) == 2
+    assert "no checkpoint that all workers have" in capsys.readouterr().err
+    assert not [path for path in tmp_path.rglob(".*")]
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, capsys):
+    folder = tmp_path / "run"
+    command = [*KARATE, "--system", "sylvie", "-o", str(folder)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "netfold", *command, "--epochs", "1000000"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    wait_for(lambda: len(family_of(process.pid)) >= 4, process)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "the same command with --resume goes on" in told
+    summary = json.loads((folder / "summary.json").read_text())["summary"]
+    done = summary["epochs"]
+    assert summary["interrupted"] and done >= 1
+    assert netfold.main([*command, "--epochs", str(done + 3), "--resume", "--json"]) == 0
+    resumed = json.loads(capsys.readouterr().out)
+    assert not (tmp_path / "run.checkpoint").exists()
+    assert netfold.main([*command[:-1], str(tmp_path / "b"), "--epochs", str(done + 3), "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert resumed["epochs"] == whole["epochs"]
+    assert len(whole["epochs"]) == done + 3
+
+
+def wait_for(ready, process) -> None:
+    deadline = time.monotonic() + 60
+    while not ready() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert ready()
+
+
+def test_a_failure_shows_the_workers_traceback(karate, capsys, tmp_path, monkeypatch):
+    spoiled = jobs(karate, 2)
+    spoiled[1].labels[:] = 99
+    with pytest.raises(
+        WorkerError, match="worker 1 of 2 failed: IndexError: .*all workers were ended"
+    ) as caught:
+        train_cluster(spoiled, lambda row: None)
+    assert caught.value.report.startswith("Traceback") and "score.py" in caught.value.report
+
+    def failing(jobs, on_epoch):
+        raise WorkerError("worker 1 of 2 failed", "Traceback: where it was\n")
+
+    monkeypatch.setattr("workloads.training.launch.train_cluster", failing)
+    assert netfold.main([*KARATE, "-o", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert error == "Traceback: where it was\nnetfold: error: worker 1 of 2 failed\n"
+
+
+def test_out_of_memory_says_what_to_change(karate, capsys, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("workloads.training.prepare.make_jobs", full)
+    assert netfold.main([*KARATE, "-o", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("netfold: error: train: out of memory; use a smaller --hidden")
+    assert "--system sar" in error and error.count("\n") == 1
+
+
+def test_cuda_without_enough_devices_is_refused(tmp_path, capsys):
+    import torch
+
+    if torch.cuda.device_count() >= 2:
+        pytest.skip("this machine has CUDA devices enough")
+    assert netfold.main([*KARATE, "--device", "cuda", "-o", str(tmp_path / "run")]) == 2
+    assert "device: cuda for 2 workers on a machine with" in capsys.readouterr().err
+
+
+def test_cuda_and_nccl_follow_the_cpu(karate, monkeypatch):
+    import torch
+
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two CUDA devices")
+    for system in ("dgl", "sar", "pipegcn"):
+        runs = []
+        for device in ("cpu", "cuda"):
+            chosen = TrainOptions(hidden=8, epochs=10, system=system, device=device, precision="float64")
+            partition, data = partition_graph(karate, 2), training_data(karate, 1)
+            runs.append(train_cluster(make_jobs(karate, partition, data, chosen), lambda row: None))
+        losses = [[row["loss"] for row in run.epochs] for run in runs]
+        assert losses[1] == pytest.approx(losses[0], rel=1e-9)
+        bytes_by_epoch = [[row["embeddings_bytes"] for row in run.epochs] for run in runs]
+        assert bytes_by_epoch[0] == bytes_by_epoch[1]
 
 
 def parents() -> dict[int, int]:

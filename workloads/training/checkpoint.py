@@ -1,0 +1,70 @@
+"""Checkpoints: each worker's state at the end of an epoch, a file per worker and epoch, there whole or not at
+all.
+
+A worker deletes its older files only when every worker has written the new ones, so there is always an epoch
+that all of them have.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workloads.errors import InputError
+
+
+class Checkpoints:
+    """One worker's files in a folder, which workers may share. identity: what a run must have in common with
+    one that continues it.
+    """
+
+    def __init__(self, folder: Path, rank: int, identity: str) -> None:
+        self._folder, self._rank, self._identity = folder, rank, identity
+
+    def epochs(self) -> list[int]:
+        """The epochs that there are files of, ascending."""
+        found = (path.stem.split("-") for path in self._folder.glob(f"worker-{self._rank}-*.pt"))
+        return sorted(int(parts[2]) for parts in found if parts[2].isdigit())
+
+    def save(self, epoch: int, state: dict[str, Any], everyone: Callable[[], None]) -> None:
+        """Write the state after `epoch`; `everyone` returns when all workers have called it.
+
+        Raises InputError where the folder cannot be written.
+        """
+        place = self._place(epoch)
+        temporary = place.with_name(f".{place.name}.{os.getpid()}")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            torch.save({"identity": self._identity, "epoch": epoch, **state}, temporary)
+            os.replace(temporary, place)
+        except (OSError, RuntimeError) as error:  # torch's zip writer raises the latter on a full disk
+            temporary.unlink(missing_ok=True)
+            told = getattr(error, "strerror", None) or str(error).partition("\n")[0][:80]
+            raise InputError(f"checkpoint: {place} cannot be written: {told}") from error
+        everyone()
+        for older in self.epochs():
+            if older < epoch:
+                self._place(older).unlink(missing_ok=True)
+
+    def load(self, epoch: int) -> dict[str, Any]:
+        """The state after `epoch`. Raises InputError for a damaged file or another run's."""
+        place = self._place(epoch)
+        try:
+            state: dict[str, Any] = torch.load(place, weights_only=True)
+            identity = state["identity"]
+        except Exception as error:  # a damaged file may raise anything
+            told = str(error).partition("\n")[0][:80]
+            raise InputError(f"resume: {place} is not a readable checkpoint ({told})") from None
+        if identity != self._identity:
+            raise InputError(
+                f"resume: {place} is of another run; graph, partition and settings must be the same, "
+                "except --epochs"
+            )
+        return state
+
+    def _place(self, epoch: int) -> Path:
+        return self._folder / f"worker-{self._rank}-{epoch}.pt"

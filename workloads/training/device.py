@@ -1,0 +1,29 @@
+"""Where a worker computes: on the CPU with gloo, or on a CUDA device of its own with NCCL."""
+
+from __future__ import annotations
+
+import torch
+
+from workloads.errors import InputError
+
+
+def choose_device(choice: str, local_rank: int, local_workers: int) -> torch.device:
+    """The device of the `local_rank`-th of this machine's workers.
+
+    choice: "cpu", "cuda", or "auto", which is CUDA where there are devices enough. Raises InputError where
+    "cuda" has fewer devices than workers: NCCL needs one for each.
+    """
+    devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if choice == "cpu" or (choice == "auto" and devices < local_workers):
+        return torch.device("cpu")
+    if devices < local_workers:
+        raise InputError(
+            f"device: cuda for {local_workers} workers on a machine with {devices} CUDA devices; NCCL "
+            "needs one for each; use fewer --workers, more machines or --device cpu"
+        )
+    return torch.device("cuda", local_rank)
+
+
+def backend(device: torch.device) -> str:
+    """The process group's backends: what the workers agree on lies on the CPU, even where they use CUDA."""
+    return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
