@@ -1,4 +1,4 @@
-"""P4 for netfold: a P4_16 front end (`lang`), code generation to C++ (`codegen`), switches to run it on (`targets`)."""
+"""P4 for netfold: a P4_16 front end (`lang`), code generation to C++ (`codegen`), switches (`targets`)."""
 
 from pkgutil import extend_path
 

@@ -145,13 +145,11 @@ class BlockWriter(TableWriter):
             case "register":
                 size = self.integer(args[0])
                 element = type_.args[0]
-                if not isinstance(base_of(element), ty.Bits):
+                base = base_of(element)
+                if not isinstance(base, ty.Bits):
                     raise unsupported(instance.span, f"a register of {element}", "bit<> or int<>")
                 self.fields.line(f"Register<{self.cpp(element)}> {member}{{{size}}};")
-                signed = base_of(element).signed  # type: ignore[union-attr]
-                self.register(
-                    "registers", member, StateInfo(name, size, scalar_bits(element), is_signed=signed)
-                )
+                self.register("registers", member, StateInfo(name, size, base.width, is_signed=base.signed))
             case "counter":
                 size = self.integer(args[0])
                 self.fields.line(f"Counter {member}{{{size}}};")

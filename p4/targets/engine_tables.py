@@ -130,7 +130,7 @@ class EngineTables(Target):
     ) -> tuple[int, int]:
         """(packets, bytes) of a table with a direct counter."""
         number, info = self._table(table)
-        if not info.counts:
+        if not info.counter:
             raise TargetError("INVALID_ARGUMENT", f"table '{info.name}' has no direct counter")
         values = (c.c_uint64 * 2)()
         self._library.nf_entry_counters(

@@ -21,6 +21,9 @@ _COMMANDS = (
 )
 
 
+_PACKET_COMMANDS = ("packet", "expect", "no_packet")
+
+
 class StfError(Exception):
     """A line that is not STF, or a command that the switch refused: ``file:line: what``."""
 
@@ -63,6 +66,7 @@ class _Run:
         self.target = target
         self.path = path
         self.report = Report()
+        self.under_way = False  # packets were sent, and what comes of them was not taken yet
         self.expected: dict[int, list[_Expectation]] = defaultdict(list)
         self.got: dict[int, list[Packet]] = defaultdict(list)
         self.nodes: list[tuple[int, list[int]]] = []
@@ -81,6 +85,8 @@ class _Run:
         if handler is None:
             raise self.error(number, f"unknown command '{word}'; there are: {_COMMANDS}")
         try:
+            if word.lower() not in _PACKET_COMMANDS:
+                self.collect()  # the packets before a command have left the switch when it comes
             handler(number, rest)
         except TargetError as error:
             raise self.error(number, str(error)) from None
@@ -93,7 +99,15 @@ class _Run:
         port, _, data = rest.partition(" ")
         self.target.send(int(port), bytes.fromhex(re.sub(r"\s", "", data)))
         self.report.sent += 1
-        for packet in self.target.receive():
+        self.under_way = True
+
+    def collect(self) -> None:
+        """Takes what has come out since the last packet went in."""
+        if not self.under_way:
+            return
+        self.under_way = False
+        outstanding = sum(len(w) for w in self.expected.values()) - sum(len(g) for g in self.got.values())
+        for packet in self.target.receive(max(0, outstanding)):
             self.got[packet.port].append(packet)
 
     def do_expect(self, number: int, rest: str) -> None:
@@ -109,7 +123,7 @@ class _Run:
         pass  # packets that nobody expects fail anyway
 
     def do_wait(self, number: int, rest: str) -> None:
-        pass  # the engine answers at once
+        pass  # every command but a packet waits for the packets before it
 
     # ---- tables
 
@@ -188,6 +202,7 @@ class _Run:
     # ---- the verdict
 
     def finish(self) -> Report:
+        self.collect()
         for port in sorted(set(self.expected) | set(self.got)):
             wanted, got = self.expected[port], self.got[port]
             for expectation, packet in zip(wanted, got, strict=False):

@@ -65,8 +65,8 @@ class Target(ABC):
     def receive(self, expected: int = 0) -> list[Packet]:
         """The packets that came out since the last call, in the switch's order on each port.
 
-        A switch that runs beside this process is waited for: until `expected` packets have come (10 s at most) and
-        its ports have been quiet for a moment.
+        A switch in another process is waited for: until `expected` packets have come (10 s at most)
+        and its ports have been quiet for a moment.
         """
 
     # ---- tables
