@@ -286,7 +286,21 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
             if (hdr.ipv4.ttl <= 1) { drop(); } else { ipv4_lpm.apply(); }
             return;
         }
+        bit<32> now = (hdr.agg.round ++ hdr.agg.block) + 1;     // 0 is what a register never written holds
+        bit<32> job_number = (bit<32>)hdr.agg.job;
+        bit<32> counting;
         if (hdr.agg.type == packet_type_t.complete) {   // from above: to this leaf's workers
+            if (standard.ingress_port != meta.up_port) {
+                events.count(REFUSED);
+                drop();
+                return;
+            }
+            // What is complete there is complete here, even if this leaf was restarted and counted anew.
+            done_tag.read(counting, job_number);
+            if (counting == 0 || (int<32>)(now - counting) >= 0) {
+                done_tag.write(job_number, now);
+                done_count.write(job_number, meta.workers);
+            }
             hdr.agg.level = 0;
             hdr.udp.checksum = 0;
             standard.mcast_grp = meta.group;
@@ -297,14 +311,11 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
             events.count(REFUSED);
             return;
         }
-        bit<32> now = (hdr.agg.round ++ hdr.agg.block) + 1;     // 0 is what a register never written holds
         bit<32> me = (bit<32>)hdr.agg.worker - meta.first_worker;
 
         // ---- blocks
 
         if (hdr.agg.type == packet_type_t.done) {
-            bit<32> job_number = (bit<32>)hdr.agg.job;
-            bit<32> counting;
             bit<32> n;
             bit<32> last;
             if (me >= meta.workers || meta.sums == (hdr.agg.level != 0)
@@ -323,7 +334,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
                 again = true;
             } else if (now != counting && counting != 0 && n != meta.workers) {
                 events.count(REFUSED);  // nobody can be done with a block before its turn
-            } else if (now != counting || last != now) {
+            } else if (now != counting || (last != now && n != meta.workers)) {
                 n = now != counting ? 32w1 : n + 1;
                 done_seen.write(meta.workers_at + me, now);
                 done_tag.write(job_number, now);
