@@ -222,11 +222,14 @@ def wait(ports: Sequence[EthDev], timeout_s: float, *, descriptors: Sequence[int
     """
     natives: list[_host.Port] = []
     fds = list(descriptors)
-    timeout_ns = int(timeout_s * 1e9)
+    end_ns = time.monotonic_ns() + int(timeout_s * 1e9)
+    first_due_ns = None
     for port in ports:
         its, more, due_ns = port.waited_for()
         natives += its
         fds += more
-        if due_ns is not None:
-            timeout_ns = min(timeout_ns, max(0, due_ns - time.monotonic_ns()))
-    return _host.wait(natives, fds, timeout_ns)
+        if due_ns is not None and (first_due_ns is None or due_ns < first_due_ns):
+            first_due_ns = due_ns
+    until_ns = end_ns if first_due_ns is None else min(end_ns, first_due_ns)
+    ready = _host.wait(natives, fds, max(0, until_ns - time.monotonic_ns()))
+    return ready or (first_due_ns is not None and first_due_ns <= time.monotonic_ns())
