@@ -31,6 +31,19 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="for port<N>.pcap files")
     parser.add_argument("--control", type=Path, metavar="FILE", help="table entries etc., as STF commands")
+    parser = _command(
+        commands, "trace", "show one packet's path: states, tables hit, registers before and after"
+    )
+    parser.add_argument("--port", type=int, required=True, metavar="N", help="the port it comes in by")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--hex", metavar="DIGITS", help="the packet")
+    which.add_argument("--pcap", type=Path, metavar="FILE", help="a file with the packet")
+    parser.add_argument(
+        "--packet", type=int, default=1, metavar="K", help="which of the file's packets (from 1)"
+    )
+    parser.add_argument(
+        "--control", type=Path, metavar="FILE", help="table entries and packets before it, as STF commands"
+    )
 
 
 def _command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:

@@ -18,11 +18,12 @@ from p4.targets.engine import Engine
 from p4.targets.pcap import PcapError, Record, read_pcap, write_pcap
 from p4.targets.stf import StfError, run_stf
 from p4.targets.target import TargetError
+from p4.trace_command import run_trace
 
 
 def run_command(name: str, args: argparse.Namespace) -> int:
     """One command's exit status; diagnostics and refusals go to standard error, with status 2."""
-    run = {"check": _check, "build": _build, "show": _show, "test": _test, "run": _run}[name]
+    run = {"check": _check, "build": _build, "show": _show, "test": _test, "run": _run, "trace": _trace}[name]
     try:
         return run(args)
     except P4Error as error:
@@ -125,6 +126,10 @@ def _test(args: argparse.Namespace) -> int:
         verdict = "failed" if failures else "passed"
         print(f"{verdict}: {report.sent} packets sent, {report.matched} as expected, {len(failures)} not")
     return 1 if failures else 0
+
+
+def _trace(args: argparse.Namespace) -> int:
+    return run_trace(_load(args), args)
 
 
 def _run(args: argparse.Namespace) -> int:

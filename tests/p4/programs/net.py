@@ -22,7 +22,7 @@ class Endpoint(Protocol):
 
 @dataclass
 class Net:
-    """`links`: (switch, port) -> (switch, port) or ("host", number). `faults`: shares lost, and copied, a hop."""
+    """`links`: (switch, port) -> (switch, port) or ("host", n). `faults`: shares lost and copied, a hop."""
 
     switches: dict[str, Engine]
     links: dict[tuple[str, int], tuple[str, int]]
