@@ -522,7 +522,7 @@ def anonymous_instances(block: ir.Control | ir.Parser) -> list[ir.Instance]:
             case ir.Switch():
                 for case in s.cases:
                     visit(case.body)
-            case ir.For() | ir.ForRange():
+            case ir.For() | ir.ForRange() | ir.ForEach():
                 visit(s.body)
             case ir.CallStatement(call=ir.Call(target=ir.ApplyBlock(instance))):
                 if instance not in declared and instance.declaration is not None:

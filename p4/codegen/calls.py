@@ -154,6 +154,13 @@ class CallWriter(ExternWriter):
 
     def assignment(self, target: ir.Expr, value: str) -> str:
         """One statement that assigns, also to a slice and to a member of a union."""
+        if isinstance(target, (ir.Slice, ir.SliceAt)) and isinstance(target.base, ir.SliceAt):
+            raise unsupported(target.span, "an assignment to a slice of a slice at a run-time position")
+        if isinstance(target, ir.SliceAt):
+            if isinstance(target.base, ir.Slice):
+                raise unsupported(target.span, "an assignment at a run-time position in a slice")
+            base, low = self.expr(target.base), self.expr(target.low)
+            return f"set_slice_at({base}, shift_amount({low}), {value});"
         if isinstance(target, ir.Slice):
             high, low = target.high, target.low
             inner: ir.Expr = target.base

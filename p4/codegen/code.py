@@ -22,7 +22,7 @@ _RESERVED_WORDS = """
     linux unix Algorithm ActionCall BitWriter Digest Engine Entry Kind KeyField Meta Headers StdMeta
     Packed PacketIn PacketOut ParserError RegisterView State TableResult ValueSet Wide data_param
     error_t key_field load load_at max_parser_steps no_error no_field_list no_match ones parser_timeout
-    rep resize sat_add sat_sub set_slice store store_at u128 uint8_t uint16_t uint32_t uint64_t int64_t
+    rep resize sat_add sat_sub set_slice set_slice_at to_text shift_amount slice_at store store_at u128 uint8_t uint16_t uint32_t uint64_t int64_t
     size_t std_meta
 """
 _RESERVED = frozenset(_RESERVED_WORDS.split())
@@ -35,6 +35,13 @@ def cpp_name(name: str) -> str:
         # Names with these shapes are the generated code's own or the compiler's.
         return "p_" + clean.replace("_", "_u") + "_p"
     return clean
+
+
+def cpp_string(text: str) -> str:
+    """A P4 string (its escapes as written) as a C++ literal."""
+    plain = re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), text, flags=re.DOTALL)
+    kept = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in plain.encode())
+    return f'"{"".join(kept)}"'
 
 
 def unsupported(span: Span | None, what: str, instead: str = "") -> P4Error:

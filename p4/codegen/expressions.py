@@ -18,6 +18,8 @@ def has_effects(e: ir.Expr) -> bool:
             return not isinstance(e.target, ir.Builtin)
         case ir.Field() | ir.Slice() | ir.StackPart():
             return has_effects(e.base)
+        case ir.SliceAt():
+            return has_effects(e.base) or has_effects(e.low)
         case ir.Item():
             return has_effects(e.base) or has_effects(e.index)
         case ir.Unary() | ir.Cast():
@@ -82,6 +84,9 @@ class ExpressionWriter:
                 return f"{base}.{'last_index' if e.part == 'lastIndex' else e.part}()"
             case ir.Slice():
                 return f"slice<{e.high}, {e.low}>({self.expr(e.base)})"
+            case ir.SliceAt():
+                assert isinstance(e.type, ty.Bits)
+                return f"slice_at<{e.type.width}>({self.expr(e.base)}, shift_amount({self.expr(e.low)}))"
             case ir.Unary():
                 return f"{e.op}({self.expr(e.operand)})"
             case ir.Binary():

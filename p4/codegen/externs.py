@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from p4.codegen.code import cpp_name, unsupported
+from p4.codegen.code import cpp_name, cpp_string, unsupported
 from p4.codegen.expressions import ExpressionWriter
 from p4.codegen.layout import base_of, scalar_fields
 from p4.codegen.objects import ObjectRef, Objects
@@ -84,7 +84,7 @@ class ExternWriter(ExpressionWriter):
             case "assert" | "assume":
                 return [f"{c}.check({self.expr(args[0])});"]
             case "log_msg":
-                return []
+                return self._log(e, args)
         raise unsupported(e.span, f"extern function '{e.target.name}'")
 
     def extern_value(self, e: ir.Call) -> str:
@@ -101,6 +101,13 @@ class ExternWriter(ExpressionWriter):
                 return f"({{ {lines} {self.context_argument}.checksum<bit<16>>(Algorithm::csum16, {w}); }})"
             raise unsupported(e.span, f"{target.extern.name}.{target.name}() as a value")
         raise unsupported(e.span, "this extern function as a value")
+
+    def _log(self, e: ir.Call, args: list[ir.Expr]) -> list[str]:
+        if not (isinstance(args[0], ir.Const) and isinstance(args[0].value, str)):
+            raise unsupported(e.span, "log_msg() of a text known only at run time", '"text {}"')
+        scalars = self._scalars(args[1]) if len(args) > 1 else []
+        values_ = ", ".join(f"to_text({self.as_bits(path, t)})" for path, t in scalars)
+        return [f"{self.context_argument}.log({cpp_string(args[0].value)}, {{{values_}}});"]
 
     def _no_data(self, e: ir.Call, data: ir.Expr) -> None:
         if not (isinstance(data, ir.Aggregate) and not data.items) and scalar_fields(data.type, ""):
@@ -181,7 +188,7 @@ class ExternWriter(ExpressionWriter):
                 return self._emit(self.expr(target.object), self.expr(args[0]), args[0].type)
             case "register", "read":
                 member = self._member(target)
-                if isinstance(args[0], ir.Slice):
+                if isinstance(args[0], (ir.Slice, ir.SliceAt)):
                     t, name = self.cpp(args[0].type), self.temporary()
                     read = f"{member}.read({name}, {self.index(args[1])});"
                     return [f"{t} {name}{{}};", read, self.assignment(args[0], name)]

@@ -59,6 +59,8 @@ class StatementWriter(CallWriter):
                 self._for(s)
             case ir.ForRange():
                 self._for_range(s)
+            case ir.ForEach():
+                self._for_each(s)
             case ir.Break():
                 code.line("break;")
             case ir.Continue():
@@ -68,7 +70,7 @@ class StatementWriter(CallWriter):
 
     def _assign(self, s: ir.Assign) -> None:
         effects = has_effects(s.value) or has_effects(s.target)
-        if not effects or isinstance(s.target, (ir.Var, ir.Slice)) or self.union_of(s.target):
+        if not effects or isinstance(s.target, (ir.Var, ir.Slice, ir.SliceAt)) or self.union_of(s.target):
             self.code.line(self.assignment(s.target, self.expr(s.value)))
             return
         # P4 finds the place before it evaluates the value; C++ the other way round.
@@ -152,6 +154,23 @@ class StatementWriter(CallWriter):
                 self.code.line(f"{cpp} {name} = {first};")
                 self.statement(s.body)
 
+    def _for_each(self, s: ir.ForEach) -> None:
+        cpp = self.cpp(s.variable.type)
+        items, item = self.temporary(), self.temporary()
+        with self.code.block(""):
+            if isinstance(s.collection, ir.Aggregate):
+                if not s.collection.items:
+                    return
+                values = ", ".join(self.expr(i) for i in s.collection.items)
+                self.code.line(f"const {cpp} {items}[] = {{{values}}};")
+            else:  # a copy: the body may change the stack
+                self.code.line(f"const auto {items} = {self.expr(s.collection)}.items_copy();")
+            name = self.declare(s.variable)
+            with self.code.block(f"for (const auto& {item} : {items})"):
+                self.code.line(f"{self.context_argument}.step();")
+                self.code.line(f"{cpp} {name} = {item};")
+                self.statement(s.body)
+
     # ---- exit
 
     def _leave_if_exited(self, e: ir.Expr) -> None:
@@ -195,7 +214,7 @@ def has_exit(s: ir.Statement, called: set[object]) -> bool:
                         called.add(e.target.instance)
                 for argument in e.args:
                     calls(argument.value)
-            case ir.Field() | ir.Slice():
+            case ir.Field() | ir.Slice() | ir.SliceAt():
                 calls(e.base)
             case ir.Unary() | ir.Cast():
                 calls(e.operand)
@@ -221,7 +240,7 @@ def has_exit(s: ir.Statement, called: set[object]) -> bool:
         case ir.Switch():
             calls(s.subject)
             return any(has_exit(c.body, called) for c in s.cases)
-        case ir.For() | ir.ForRange():
+        case ir.For() | ir.ForRange() | ir.ForEach():
             return has_exit(s.body, called)
         case ir.Assign():
             calls(s.value)

@@ -250,6 +250,14 @@ class Slice(Expr):
 
 
 @dataclass(frozen=True, eq=False)
+class SliceAt(Expr):
+    """``base[low +: width]`` with `low` known only at run time; `width` is the type's."""
+
+    base: Expr
+    low: Expr
+
+
+@dataclass(frozen=True, eq=False)
 class Unary(Expr):
     op: str
     operand: Expr
@@ -459,6 +467,15 @@ class ForRange(Statement):
     variable: Variable
     first: Expr
     last: Expr
+    body: Statement
+
+
+@dataclass(frozen=True, eq=False)
+class ForEach(Statement):
+    """`variable` is each element of a header stack, or of an Aggregate's items, in turn."""
+
+    variable: Variable
+    collection: Expr
     body: Statement
 
 

@@ -130,9 +130,10 @@ def tokenize(source: SourceFile, text: str, sink: Collector) -> list[Token]:
             sink.error(span, "comment is never closed", "'*/'")
             break
         if group == "bad":
-            what = "string is never closed" if piece == '"' else f"unexpected character {piece!r}"
-            sink.error(span, what, "a closing '\"'" if piece == '"' else "")
-            continue
+            if piece == '"':
+                sink.error(span, "string is never closed", "a closing '\"'")
+                continue
+            group = "punct"  # an annotation may hold anything; names.py reports it elsewhere
         kind = {"string": STRING, "number": INT, "id": ID, "punct": PUNCT}[str(group)]
         if kind == INT and len(piece) > MAX_NUMBER_LENGTH:
             sink.error(span, f"number of {len(piece)} characters", f"at most {MAX_NUMBER_LENGTH}")

@@ -255,6 +255,16 @@ class Engine(EngineTables):
         if status < 0:
             raise TargetError("INVALID_ARGUMENT", f"meter '{name}': index {index} is out of bounds")
 
+    def log(self) -> list[str]:
+        """The lines that log_msg() calls wrote since the last call; at most 10,000, the rest is counted."""
+        out = []
+        for index in range(self._library.nf_log_count(self._handle)):
+            pointer = c.c_void_p()
+            size = self._library.nf_log(self._handle, index, c.byref(pointer))
+            out.append(c.string_at(pointer, size).decode("utf-8", "replace"))
+        lost = self._library.nf_log_clear(self._handle)
+        return [*out, f"... {lost} lines more"] if lost else out
+
     def digests(self) -> list[DigestMessage]:
         """The digests sent since the last call."""
         out = []

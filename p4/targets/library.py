@@ -61,6 +61,9 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_clone_session": (None, [c.c_void_p, c.c_uint32, c.c_int64, c.c_uint32, c.c_uint32]),
     "nf_digest_count": (c.c_uint64, [c.c_void_p]),
     "nf_digest": (c.c_uint64, [c.c_void_p, c.c_uint64, c.POINTER(c.c_int), c.POINTER(c.c_void_p)]),
+    "nf_log_count": (c.c_uint64, [c.c_void_p]),
+    "nf_log": (c.c_uint64, [c.c_void_p, c.c_uint64, c.POINTER(c.c_void_p)]),
+    "nf_log_clear": (c.c_uint64, [c.c_void_p]),
     "nf_digest_clear": (None, [c.c_void_p]),
 }
 

@@ -47,8 +47,8 @@ class BlockChecker(TableChecker):
         if variables:
             self.sink.error(
                 node.span,
-                f"generic parser '{node.name}' with a body is not supported",
-                "a parser type without a body",
+                f"parser '{node.name}' has type parameters and a body",
+                "one of them: P4 lets only parser types be generic",
             )
             return None
         with self.scope("parser"):
@@ -116,8 +116,6 @@ class BlockChecker(TableChecker):
             self._known_state(target.state, target.span, names)
             return ir.Transition((), (ir.SelectCase((), target.state, target.span),), target.span)
         exprs = tuple(self._selected(e) for e in target.exprs)
-        if not exprs:
-            self.sink.error(target.span, "select of nothing", "at least one expression")
         cases = []
         for case in target.cases:
             self._known_state(case.state, case.span, names)
@@ -159,8 +157,8 @@ class BlockChecker(TableChecker):
         if variables:
             self.sink.error(
                 node.span,
-                f"generic control '{node.name}' with a body is not supported",
-                "a control type without a body",
+                f"control '{node.name}' has type parameters and a body",
+                "one of them: P4 lets only control types be generic",
             )
             return None
         with self.scope("control"):

@@ -324,6 +324,8 @@ class CallChecker(ExpressionChecker):
 
     def _size_of(self, type_: ty.Type, callee: ast.Member, span: Span) -> ir.Expr:
         most = ty.bit_width(type_)
+        if ty.has_type_vars(type_):  # in a generic body: known when it is used
+            return unknown(span)
         if most is None:
             self.sink.error(span, f"{type_} has no size in bits")
             return unknown(span)

@@ -226,9 +226,9 @@ class ConversionChecker(NameResolver):
             case ir.Field():
                 return not isinstance(value.base.type, ty.ApplyResult) and self.is_lvalue(value.base)
             case ir.Item():
-                return isinstance(value.base.type, ty.Stack) and self.is_lvalue(value.base)
+                return isinstance(value.base.type, (ty.Stack, ty.Tuple)) and self.is_lvalue(value.base)
             case ir.StackPart():
                 return value.part != "lastIndex" and self.is_lvalue(value.base)
-            case ir.Slice():
+            case ir.Slice() | ir.SliceAt():
                 return self.is_lvalue(value.base)
         return value.type == ty.UNKNOWN

@@ -217,6 +217,10 @@ class OperatorChecker(ConversionChecker):
 
     def slice_node(self, node: ast.Slice) -> ir.Expr:
         base = self.expr(node.base)
+        if node.is_width:
+            start = self.expr(node.high)
+            if not isinstance(start, ir.Const) and isinstance(base_of(start.type), ty.Bits):
+                return self._slice_at(node, base, start)
         high = self.constant_int(node.high, "the bound of a slice")
         low = self.constant_int(node.low, "the bound of a slice")
         span = node.span
@@ -240,3 +244,19 @@ class OperatorChecker(ConversionChecker):
             assert isinstance(base.value, int)
             return ir.Const(result, span, (base.value >> low) & ((1 << result.width) - 1))
         return ir.Slice(result, span, base, high, low)
+
+    def _slice_at(self, node: ast.Slice, base: ir.Expr, start: ir.Expr) -> ir.Expr:
+        """``base[start +: width]`` at a position known only at run time."""
+        width = self.constant_int(node.low, "the width of a slice")
+        if width is None or base.type == ty.UNKNOWN:
+            return unknown(node.span)
+        type_ = base_of(base.type)
+        start_type = base_of(start.type)
+        if not isinstance(type_, ty.Bits) or (isinstance(start_type, ty.Bits) and start_type.signed):
+            what = f"a slice of {base.type} at {start.type}"
+            self.sink.error(node.span, what, "bit<> or int<> at a bit<>")
+            return unknown(node.span)
+        if not 0 < width <= type_.width:
+            self.sink.error(node.low.span, f"a slice of {width} bits of {base.type}", f"1 to {type_.width}")
+            return unknown(node.span)
+        return ir.SliceAt(ty.Bits(width), node.span, base, start)

@@ -300,10 +300,7 @@ class StatementChecker(CallChecker):
     def _for_in(self, node: ast.ForIn) -> ir.Statement:
         type_ = self.resolve(node.type)
         if node.last is None:
-            self.sink.error(
-                node.first.span, "'for' over a list or stack is not supported", "a range: first .. last"
-            )
-            return ir.Block(node.span, ())
+            return self._for_each(node, type_)
         if not isinstance(base_of(type_), ty.Bits) and type_ != ty.UNKNOWN:
             self.sink.error(node.type.span, f"'for' over values of type {type_}", "bit<> or int<>")
         first = self.value(node.first, type_, "the first value")
@@ -312,6 +309,31 @@ class StatementChecker(CallChecker):
             variable = ir.Variable(node.name, type_, "local", node.span)
             self.declare(node.name, variable, node.span)
             return ir.ForRange(node.span, variable, first, last, self._loop_body(node.body))
+
+    def _for_each(self, node: ast.ForIn, type_: ty.Type) -> ir.Statement:
+        """Over a header stack, or a list of values."""
+        collection = self.expr(node.first)
+        match collection:
+            case _ if isinstance(collection.type, ty.Stack):
+                if collection.type.element not in (type_, ty.UNKNOWN) and type_ != ty.UNKNOWN:
+                    self.sink.error(
+                        node.type.span,
+                        f"'for' over {collection.type} with a {type_}",
+                        str(collection.type.element),
+                    )
+            case ir.Aggregate(type=ty.Tuple() | ty.ListOf()):
+                items = tuple(self.convert(i, type_, "an item of the list") for i in collection.items)
+                collection = ir.Aggregate(ty.ListOf(type_), collection.span, items)
+            case _:
+                if collection.type != ty.UNKNOWN:
+                    self.sink.error(
+                        node.first.span, f"'for' over {collection.type}", "a range, a list or a header stack"
+                    )
+                collection = ir.Aggregate(ty.ListOf(type_), collection.span, ())
+        with self.scope():
+            variable = ir.Variable(node.name, type_, "local", node.span)
+            self.declare(node.name, variable, node.span)
+            return ir.ForEach(node.span, variable, collection, self._loop_body(node.body))
 
     def _assign(self, node: ast.Assign) -> ir.Statement:
         target = self.expr(node.target)

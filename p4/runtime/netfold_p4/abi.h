@@ -218,6 +218,21 @@ uint64_t nf_digest(void* h, uint64_t index, int* kind, const uint8_t** data) {
   *data = d.data.data();
   return d.data.size();
 }
+// Lines of log_msg(), not ended by a zero.
+uint64_t nf_log_count(void* h) { return p4::engine(h)->context().logged.size(); }
+uint64_t nf_log(void* h, uint64_t index, const char** text) {
+  const std::string& line = p4::engine(h)->context().logged[index];
+  *text = line.data();
+  return line.size();
+}
+// The number of lines that found no room.
+uint64_t nf_log_clear(void* h) {
+  p4::Context& c = p4::engine(h)->context();
+  const uint64_t lost = c.log_lines_lost;
+  c.logged.clear();
+  c.log_lines_lost = 0;
+  return lost;
+}
 void nf_digest_clear(void* h) { p4::engine(h)->context().digests.clear(); }
 
 }  // extern "C"

@@ -165,6 +165,17 @@ constexpr void set_slice(number<W, S>& a, bit<H - L + 1> value) {
   a.v = static_cast<rep<W>>((a.v & static_cast<rep<W>>(~mask)) |
                             static_cast<rep<W>>(resize<W, H - L + 1>(value.v) << L));
 }
+// The same at a position known only at run time; what lies beyond the width reads zero and is not written.
+template <int N, int W, bool S>
+constexpr bit<N> slice_at(number<W, S> a, uint64_t low) {
+  return bit<N>(resize<N, W>(number<W, false>(a.v).shr(low).v));
+}
+template <int N, int W, bool S>
+constexpr void set_slice_at(number<W, S>& a, uint64_t low, bit<N> value) {
+  const number<W, false> mask = number<W, false>(resize<W, N>(ones<N>())).shl(low);
+  const number<W, false> put = number<W, false>(resize<W, N>(value.v)).shl(low);
+  a.v = ((number<W, false>(a.v) & ~mask) | put).v;
+}
 template <int A, bool S, int B, bool S2>
 constexpr number<A + B, S> concat(number<A, S> a, number<B, S2> b) {
   if constexpr (A == 0) return number<A + B, S>(resize<A + B, B>(b.v));

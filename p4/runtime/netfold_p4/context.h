@@ -1,7 +1,9 @@
 // What one packet's run through the pipeline needs besides its headers, and the externs that only set flags.
 #pragma once
 
+#include <initializer_list>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "hash.h"
@@ -17,6 +19,24 @@ constexpr uint64_t max_steps_of_a_pass = uint64_t(1) << 20;
 
 // Stops the pass: it took too many steps.
 struct EndlessLoop {};
+
+constexpr size_t max_log_lines = 10000;
+
+// A number as log_msg() shows it: decimal, hexadecimal beyond 64 bits.
+template <int W, bool S>
+std::string to_text(number<W, S> n) {
+  if constexpr (W <= 64) {
+    if constexpr (S) return std::to_string(int64_t(cast<sint<64>>(n).v));
+    else return std::to_string(n.u64());
+  } else {
+    std::string out = "0x";
+    for (int i = (W - 1) / 4; i >= 0; --i) {
+      const uint64_t digit = number<W, false>(n.v).shr(uint64_t(4 * i)).u64() & 15;
+      if (digit || out.size() > 2 || i == 0) out += "0123456789abcdef"[digit];
+    }
+    return out;
+  }
+}
 
 struct Digest {
   int kind;
@@ -39,6 +59,8 @@ struct Context {
   // Of the switch.
   std::mt19937_64 random;
   std::vector<Digest> digests;
+  std::vector<std::string> logged;
+  uint64_t log_lines_lost = 0;
   uint64_t failed_assertions = 0;
   void* const* objects = nullptr;  // those that are used outside the block that holds them
 
@@ -65,6 +87,21 @@ struct Context {
     recirculate_list = list;
   }
   void truncate(uint64_t bytes) { truncate_bytes = uint32_t(bytes); }
+  // log_msg(): "{}" stands for the next value. The oldest lines are kept.
+  void log(std::string text, std::initializer_list<std::string> values) {
+    if (logged.size() >= max_log_lines) {
+      ++log_lines_lost;
+      return;
+    }
+    size_t at = 0;
+    for (const std::string& value : values) {
+      at = text.find("{}", at);
+      if (at == std::string::npos) break;
+      text.replace(at, 2, value);
+      at += value.size();
+    }
+    logged.push_back(std::move(text));
+  }
   void check(bool holds) { failed_assertions += !holds; }
   template <class Bytes>
   void digest(int kind, const Bytes& data) {

@@ -1,6 +1,8 @@
 // The packet as parser and deparser see it, header stacks, and the errors that stop a parser.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <vector>
 
 #include "wire.h"
@@ -106,6 +108,11 @@ struct Stack {
   H items[N]{};
   uint32_t next_index = 0;
 
+  std::array<H, N> items_copy() const {
+    std::array<H, N> out;
+    std::copy(items, items + N, out.begin());
+    return out;
+  }
   H& at(uint64_t index) {
     if (index < N) return items[index];
     static thread_local H nowhere;

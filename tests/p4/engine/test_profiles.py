@@ -109,7 +109,9 @@ def test_what_is_refused(switch: Engine) -> None:
     refused("INVALID_ARGUMENT", lambda: switch.insert_indirect("first", {"flow": 9}, member=member, group=0))
     refused("NOT_FOUND", lambda: switch.insert_indirect("first", {"flow": 9}, member=99))
     refused("NOT_FOUND", lambda: switch.insert_indirect("balance", {"which": 9}, group=5))
-    refused("INVALID_ARGUMENT", lambda: switch.insert_indirect("balance", {"which": 9, "flow": 1}, group=group))
+    refused(
+        "INVALID_ARGUMENT", lambda: switch.insert_indirect("balance", {"which": 9, "flow": 1}, group=group)
+    )
     refused("ALREADY_EXISTS", lambda: switch.insert_indirect("first", {"flow": 1}, member=member))
     refused("INVALID_ARGUMENT", lambda: switch.set_group("shared", [member]))
     refused("INVALID_ARGUMENT", lambda: switch.set_group("paths", [path, path]))
@@ -133,6 +135,7 @@ def test_what_is_refused(switch: Engine) -> None:
 
 def test_a_table_without_a_profile_takes_no_member(engine: Callable[..., Engine]) -> None:
     switch = engine(
-        locals="action a() { } table t { key = { s.ingress_port: exact; } actions = { a; } }", ingress="t.apply();"
+        locals="action a() { } table t { key = { s.ingress_port: exact; } actions = { a; } }",
+        ingress="t.apply();",
     )
     refused("INVALID_ARGUMENT", lambda: switch.insert_indirect("t", {"ingress_port": 1}, member=0))
