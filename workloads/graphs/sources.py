@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from workloads.errors import InputError
-from workloads.graphs import builtin, debian_snapshot, standins
+from workloads.graphs import builtin, debian_snapshot, planted, standins
 from workloads.graphs.cache import cached, file_hash
 from workloads.graphs.formats.registry import FORMATS, recognise
 from workloads.graphs.graph import Graph
@@ -20,6 +20,10 @@ SHAPES = {
     "rmat": (
         "rmat:SCALE[:EDGEFACTOR]",
         "R-MAT with 2^SCALE vertices and EDGEFACTOR (16) edges drawn per vertex",
+    ),
+    "planted": (
+        "planted:N[:CLASSES]",
+        "N vertices in CLASSES (10) planted communities, with labels and noisy features to train on",
     ),
 }
 DEBIAN = "the dependency graph of the Debian release that ships with netfold"
@@ -82,7 +86,12 @@ def _stand_in(name: str, scale: float, seed: int, features: bool, folder: Path |
             return standins.stand_in(name, scale=scale, seed=seed, features=features, progress=progress)
 
     shape = asdict(standins.shapes()[name])
-    return cached(folder, ["stand-in", standins.GENERATOR_VERSION, name, shape, scale, seed, features], make)
+    return cached(folder, ["stand-in", standins.GENERATOR_VERSION, name, shape, scale, seed, _made(features)], make)
+
+
+def _made(features: bool) -> bool | str:
+    """What of a stand-in is made beyond its edges, for the cache: with features, multi-label labels as well."""
+    return "features and labels" if features else False
 
 
 def _shape(source: str, kind: str, rest: str, seed: int, folder: Path | None) -> Graph:
@@ -90,6 +99,8 @@ def _shape(source: str, kind: str, rest: str, seed: int, folder: Path | None) ->
         return builtin.star(source, rest)
     if kind == "ring":
         return builtin.ring(source, rest)
+    if kind == "planted":
+        return planted.planted(source, rest, seed)
     scale, edge_factor = builtin.rmat_sizes(source, rest)
 
     def make() -> Graph:

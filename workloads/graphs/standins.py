@@ -32,6 +32,8 @@ TYPICAL_EXPONENT = 2.5
 # instead.
 MAX_DENSITY = 0.25
 MIN_VERTICES = 100
+LABELS_SHARE, LABELS_FLIPPED = 0.1, 0.05  # nobody has published them for yelp and amazon
+_LABEL_STREAM = 4
 _SPLIT_STREAM, _BLOCK_STREAM, _DEGREE_STREAM = 1, 2, 3
 
 
@@ -113,6 +115,22 @@ def expected_degrees(shape: Shape, n: int, mean: float) -> npt.NDArray[np.int64]
     return np.maximum(np.rint(degrees), 1).astype(np.int64)
 
 
+def _labels(
+    shape: Shape, block: npt.NDArray[np.int32], seed: int, *, features: bool
+) -> npt.NDArray[np.int32] | None:
+    """The block itself; with several labels per vertex int32[n, classes] of 0/1: the block's own tenth of the
+    classes, one in twenty of a vertex's flipped.
+    """
+    if not shape.multi_label:
+        return block
+    if not features:
+        return None
+    random = np.random.default_rng([seed, _LABEL_STREAM])
+    pattern = random.random((int(block.max()) + 1, shape.classes)) < LABELS_SHARE
+    flipped = random.random((len(block), shape.classes), dtype=np.float32) < LABELS_FLIPPED
+    return (pattern[block] ^ flipped).astype(np.int32)
+
+
 def stand_in(
     name: str,
     *,
@@ -123,8 +141,9 @@ def stand_in(
 ) -> Graph:
     """The stand-in of a data set at a share `scale` of its vertices. Raises InputError.
 
-    features: also make float32 features (a random centre per block plus noise of equal variance); without it
-    only the width is declared, because traffic depends on nothing else. progress is called with (done,
+    features: also make float32 features (a random centre per block plus noise of equal variance) and, where the
+    data set has several labels per vertex, those of its block; without it only the widths are declared, because
+    traffic depends on nothing else. progress is called with (done,
     total).
     """
     shape = shapes()[name]
@@ -184,6 +203,6 @@ def stand_in(
         feature_width=shape.feature_width,
         num_classes=shape.classes,
         features=_kernels.block_features(block, shape.feature_width, seed) if features else None,
-        labels=None if shape.multi_label else block,
+        labels=_labels(shape, block, seed, features=features),
         split=split,
     )

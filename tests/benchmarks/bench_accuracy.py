@@ -1,0 +1,118 @@
+"""Accuracy of the training systems, as SYLVIE's table has it: `python tests/benchmarks/bench_accuracy.py --help`.
+
+Prints a Markdown row per graph and model: test accuracy at the best validation score, mean and deviation over the
+seeds, with the main and scale bytes beside it. Each cell is `--seeds` whole runs of the local cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "dgl": {"system": "dgl"},
+    "sylvie": {"system": "sylvie"},
+    "1 bit sync": {"system": "sylvie", "bits": "1", "mask": "uniform", "mode": "sync"},
+    "32 bit async": {"system": "sylvie", "bits": "32", "mode": "async"},
+    "1 bit async": {"system": "sylvie", "bits": "1", "mask": "uniform", "mode": "async"},
+    "mask shuffled": {"system": "sylvie", "mask": "shuffled"},
+    "sar": {"system": "sar"},
+    "pipegcn": {"system": "pipegcn"},
+    "bns-gcn 0.1": {"system": "bns-gcn", "share": 0.1},
+}
+
+
+def digits() -> Any:
+    """scikit-learn's 1,797 handwritten digits, each joined to its 8 nearest."""
+    from sklearn.datasets import load_digits
+    from sklearn.neighbors import kneighbors_graph
+
+    from workloads.graphs import Provenance
+    from workloads.graphs.csr import build_csr
+    from workloads.graphs.graph import make_graph
+
+    data = load_digits()
+    near = kneighbors_graph(data.data, 8).tocoo()
+    csr = build_csr(len(data.target), near.row.astype(np.int32), near.col.astype(np.int32))
+    return make_graph(
+        "digits",
+        csr,
+        Provenance("real", "scikit-learn digits, 8 nearest neighbours"),
+        feature_width=64,
+        num_classes=10,
+        features=(data.data / 16).astype(np.float32),
+        labels=data.target.astype(np.int32),
+    )
+
+
+def main() -> None:
+    """Train what the command line names and print the rows."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--graph", default="digits", help="digits, or as `netfold train --graph`")
+    parser.add_argument("--models", default="gcn,gcnii")
+    parser.add_argument("--variants", default=",".join(VARIANTS))
+    for flag, standard in (
+        ("--workers", 4),
+        ("--layers", 8),
+        ("--hidden", 32),
+        ("--epochs", 80),
+        ("--seeds", 5),
+        ("--eval-every", 2),
+    ):
+        parser.add_argument(flag, type=int, default=standard)
+    for flag, real in (("--dropout", 0.0), ("--lr", 0.01), ("--link-gbps", 1.0)):
+        parser.add_argument(flag, type=float, default=real)
+    parser.add_argument("--partition", default="metis")
+    parser.add_argument("--json", action="store_true", help="a JSON object per cell instead of a table")
+    args = parser.parse_args()
+
+    from workloads.graphs import load_graph
+    from workloads.partition import partition_graph
+    from workloads.training.data import training_data
+    from workloads.training.launch import train_cluster
+    from workloads.training.options import TrainOptions
+    from workloads.training.prepare import make_jobs
+    from workloads.training.records import summary
+
+    graph = digits() if args.graph == "digits" else load_graph(args.graph, features=True)
+    shape = {name: getattr(args, name) for name in ("layers", "hidden", "epochs", "dropout", "lr", "eval_every")}
+    for model in args.models.split(","):
+        for variant in args.variants.split(","):
+            cells = []
+            for seed in range(1, args.seeds + 1):
+                options = TrainOptions(
+                    model=model, seed=seed, link_gbps=args.link_gbps, **shape, **VARIANTS[variant]
+                )
+                partition = partition_graph(graph, args.workers, method=args.partition, seed=seed)
+                jobs = make_jobs(graph, partition, training_data(graph, seed), options)
+                cells.append(summary(train_cluster(jobs, lambda row: None)))
+            scores = 100 * np.array([cell["test_score"] for cell in cells])
+            main_mb = np.mean([(c["embeddings_bytes"] + c["gradients_bytes"]) / c["epochs"] for c in cells]) / 1e6
+            scales_mb = np.mean([cell["scales_bytes"] / cell["epochs"] for cell in cells]) / 1e6
+            found = {
+                "graph": graph.name,
+                "model": model,
+                "variant": variant,
+                "mean": round(float(scores.mean()), 2),
+                "deviation": round(float(scores.std(ddof=1)), 2) if len(scores) > 1 else 0.0,
+                "main_mb": round(float(main_mb), 4),
+                "scales_mb": round(float(scales_mb), 4),
+                "bits": round(float(np.mean([cell["mean_bits"] for cell in cells])), 2),
+                "forced_syncs": float(np.mean([cell["forced_syncs"] for cell in cells])),
+            }
+            if args.json:
+                print(json.dumps(found | shape | {"workers": args.workers}), flush=True)
+            else:
+                told = f"{found['mean']:.2f} ± {found['deviation']:.2f} %"
+                print(f"| {model} | {variant} | {told} | {main_mb:.3f} | {scales_mb:.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
