@@ -11,9 +11,11 @@ run: .venv/.installed  ## the main job on the default graph: tables, plots and r
 	$(BIN)/netfold run --memory 10MB,30MB,100MB
 
 test: .venv/.installed  ## the tests that finish in a few minutes
+	@sh .ci/browser.sh
 	$(BIN)/python -m pytest -q -m "not slow"
 
 test-all: .venv/.installed  ## every test, the slow ones too
+	@sh .ci/browser.sh
 	$(BIN)/python -m pytest -q
 
 check: .venv/.installed  ## lint and types

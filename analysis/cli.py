@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
+from analysis.report import cli as report_cli
 from analysis.reproduce import cli as reproduce_cli
 from analysis.sweep import cli as sweep_cli
 from sim.scenario import Scenario
@@ -46,6 +47,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     systems.set_defaults(run=_systems)
     sweep_cli.add_commands(subparsers)
     reproduce_cli.add_commands(subparsers)
+    report_cli.add_commands(subparsers)
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis.metrics.intervals import bootstrap_interval
 
-HEADLINES = ("epoch_time_ns", "comm_time_ns", "total_bytes", "backlog_max_bytes", "bypassed_share")
+HEADLINES = ("epoch_time_ns", "total_bytes", "backlog_max_bytes", "bypassed_share")
 # What says how a run was made, but not which experiment it is.
 NOT_A_SETTING = (
     *("run.systems", "run.recirculation", "run.memory_sweep"),

@@ -106,9 +106,7 @@ def _report(outcome: Outcome, as_json: bool) -> None:
         return
     console = wide_console()
     same = [name for name in ALWAYS if name != "system" and name in summary and summary[name].nunique() < 2]
-    told = with_intervals(
-        summary.drop(columns=[*same, *(name for name in summary if "comm_time" in str(name))])
-    )
+    told = with_intervals(summary.drop(columns=same))
     console.print(frame_table(told, "Mean over seeds [95 % interval]"), highlight=False)
     lines = [f"{name}: failed: {reason}" for name, reason in outcome.failures.items()]
     lines += [f"skipped {folder}: {why}" for folder, why in runs.skipped.items()]
