@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from p4.codegen import generate
 from p4.codegen.build import build
 from p4.lang import load_program
-from p4.programs import IPV4, SWITCHGNN
+from p4.programs import ATP, IPV4, SWITCHGNN, SWITCHML
 from p4.targets import Engine
 from p4.targets.engine import Batch
 
@@ -97,12 +97,75 @@ def switchgnn(count: int) -> tuple[Engine, Batch]:
     return engine, batch(frames)
 
 
+def big_endian(numbers: np.ndarray, size: int) -> np.ndarray:
+    """A row of bytes for each number."""
+    return numbers.astype(">u4").view(np.uint8).reshape(-1, 4)[:, 4 - size :]
+
+
+def atp(count: int) -> tuple[Engine, Batch]:
+    """Three workers and the server's acknowledgment, one sequence number after another: no collisions."""
+    engine = Engine(build(generate(load_program(ATP))))
+    server, number = 0x0A0000FE, np.arange(count)
+    entry = {"level": 1, "group": 1, "server": server, "idle_us": 2**32 - 1}
+    engine.insert("job", {"job": 1}, "aggregate", entry)
+    engine.insert("ipv4_lpm", {"dst": (server, 32)}, "forward", {"port": 9, "mac": 9})
+    engine.multicast_group(1, [(w, w) for w in range(3)])
+    frames = ip_frames(count, 178)
+    is_ack = number % 4 == 3
+    frames[:, 26:30] = np.where(is_ack[:, None], big_endian(np.array([server]), 4), 1)
+    frames[:, 30:34] = big_endian(np.array([server]), 4)
+    frames[:, 36:38] = (9001 >> 8, 9001 & 0xFF)
+    frames[:, 42] = 1
+    frames[:, 43:46] = big_endian(number // 4, 3)
+    frames[:, 49] = 1  # bitmap0, and bitmap1 at 53
+    frames[:, 53] = np.where(is_ack, 7, 1 << number % 4)
+    frames[:, 54:57] = (1, 3, 1)  # fan-in of the two levels; level
+    frames[:, 57] = np.where(is_ack, 0x80, 0)
+    frames[:, 58:] = np.random.default_rng(4).integers(0, 256, (count, 120))
+    with_checksum(frames)
+    return engine, batch(frames)
+
+
+def switchml(count: int) -> tuple[Engine, Batch]:
+    """Three workers, 1000 slots: every third packet becomes the result, multicast to all."""
+    engine = Engine(build(generate(load_program(SWITCHML))))
+    engine.insert("job", {"job": 1}, "set_job", {"first_slot": 0, "slots": 1000, "workers": 3, "group": 1})
+    engine.multicast_group(1, [(w, w) for w in range(3)])
+    chunk, worker = np.divmod(np.arange(count), 3)
+    frames = ip_frames(count, 172)
+    frames[:, 36:38] = (9002 >> 8, 9002 & 0xFF)
+    frames[:, 42] = 1
+    frames[:, 43] = worker
+    frames[:, 44:46] = big_endian(chunk % 1000, 2)
+    frames[:, 46:50] = big_endian(chunk, 4)
+    frames[:, 50] = (chunk // 1000 % 2) << 7
+    frames[:, 52:] = np.random.default_rng(5).integers(0, 256, (count, 120))
+    with_checksum(frames)
+    return engine, batch(frames)
+
+
+def next_round(name: str, frames: np.ndarray, round_: int) -> None:
+    """New numbers for the same packets, so that they are not copies."""
+    if name == "switchgnn":
+        frames[:, 49] = round_  # of the propagation
+    elif name == "atp":
+        frames[:, 43] = round_  # the sequence number's high byte
+    elif name == "switchml":
+        chunks = len(frames) // 3
+        frames[:, 46:50] = big_endian(np.arange(len(frames)) // 3 + chunks * round_, 4)
+
+
 def main() -> None:
     """One row for each program: the median of several rounds."""
     machine = platform.processor() or platform.machine()
     print(f"{machine}, Python {platform.python_version()}, one core, by CPU time")
     print(f"{'program':12} {'bytes':>6} {'in M/s':>8} {'passes M/s':>11} {'out/in':>7} {'build s':>8}")
-    makers = [("ipv4", forwarder, 300_000), ("switchgnn", switchgnn, 150_000)]
+    makers = [
+        ("ipv4", forwarder, 300_000),
+        ("switchgnn", switchgnn, 150_000),
+        ("atp", atp, 150_000),
+        ("switchml", switchml, 150_000),
+    ]
     if REFERENCE.exists():
         makers.insert(0, ("agg30", agg30, 200_000))
     for name, make, count in makers:
@@ -111,8 +174,7 @@ def main() -> None:
         built = time.perf_counter() - start
         rates, out, passes = [], 0, 0
         for round_ in range(ROUNDS):
-            if name == "switchgnn":  # a new propagation: round number at offset 48
-                packets.data.reshape(count, -1)[:, 49] = round_
+            next_round(name, packets.data.reshape(count, -1), round_)
             before = engine.statistics()["passes"]
             start = time.process_time()
             out = len(engine.run(packets).ports)
