@@ -66,6 +66,9 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", metavar="SIZE[,SIZE]", help="switch memory; more than one also sweeps over them"
     )
+    parser.add_argument(
+        "--compute", metavar="TRACE", help="measured compute times: a file of `netfold trace`, or a shipped one"
+    )
     parser.add_argument("--recirculation", metavar="both|free|tofino")
     parser.add_argument("--residual", metavar="none|host", help="what to do with the last cut edges")
     parser.add_argument("--seed", metavar="N", help="seed of the simulation")
@@ -144,6 +147,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, object]:
         "cluster.workers": args.workers,
         "cluster.topology": args.topology,
         "run.systems": ",".join(args.system) if args.system else None,
+        "compute.table": args.compute,
         "run.recirculation": args.recirculation,
         "plan.residual": args.residual,
         "run.seed": args.seed,

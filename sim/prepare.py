@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from sim.job import Job, Variant
 from sim.quantities import parse_quantity
@@ -27,13 +26,14 @@ from workloads.compute import (
     load_device,
     propagation_widths,
 )
-from workloads.compute_table import load_compute_table, measured_phases
+from workloads.compute_table import load_compute_table, measured_phases, table_path
 from workloads.errors import InputError
 from workloads.graphs import Graph, load_graph
 from workloads.oracle import cross_sums
 from workloads.partition import Partition, partition_graph
 from workloads.plan import Plan, make_plan
 from workloads.systems import System, find_systems
+from workloads.traces.record import check_trace, trace_facts
 
 # Measured: 153 MB for a plan of 21 MB (reddit stand-in at scale 0.05, 32 workers), 120 MB for a tiny one.
 BASE_MEMORY_BYTES = 150_000_000
@@ -98,6 +98,7 @@ def prepare(
     """
     device = load_device(scenario.compute.device)
     table = load_compute_table(scenario.compute.table) if scenario.compute.table else None
+    trace = trace_facts(table_path(scenario.compute.table)) if scenario.compute.table else {}
     stage(f"loading graph {scenario.graph.source}")
     chosen = scenario.graph
     graph = load_graph(chosen.source, scale=chosen.scale, seed=chosen.seed, cache=cache)
@@ -111,6 +112,7 @@ def prepare(
             )
             phases.append(_allreduce(scenario, graph))
             if table is not None:
+                check_trace(trace, graph, partition)
                 phases = measured_phases(table, phases, variant.system.name)
             plans, memory = maker.plans(variant)
             bins = variant.system.bins_for(graph.num_vertices, partition.k)
@@ -120,7 +122,10 @@ def prepare(
             failures[variant.label] = str(error)
     if not jobs:
         raise InputError(next(iter(failures.values())))
-    return Prepared(jobs, failures, _facts(graph, maker, table, device.title))
+    compute = f"modelled (roofline, {device.title})"
+    if table is not None:
+        compute = f"measured on {trace['device']}" if trace else f"measured table {scenario.compute.table}"
+    return Prepared(jobs, failures, _facts(graph, maker, compute))
 
 
 class _Maker:
@@ -248,7 +253,7 @@ def _plan_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _facts(graph: Graph, maker: _Maker, table: pd.DataFrame | None, device: str) -> dict[str, Any]:
+def _facts(graph: Graph, maker: _Maker, compute: str) -> dict[str, Any]:
     degrees = np.sort(graph.degrees)[::-1]
     top = max(1, graph.num_vertices // 5)
     return {
@@ -267,5 +272,5 @@ def _facts(graph: Graph, maker: _Maker, table: pd.DataFrame | None, device: str)
         "partitions": {balance: made.stats(graph) for balance, (made, _) in maker.partitions.items()},
         "plans": maker.plan_facts,
         "widths": maker.widths,
-        "compute": "measured table" if table is not None else f"modelled (roofline, {device})",
+        "compute": compute,
     }

@@ -18,19 +18,34 @@ from workloads.errors import InputError
 COLUMNS = ("system", "layer", "direction", "phase", "worker", "ns")
 
 
+SHIPPED = Path(__file__).parent / "traces" / "data"
+
+
+def table_path(name: str | Path) -> Path:
+    """The file itself, or the shipped trace of that name (workloads/traces/data)."""
+    file, shipped = Path(name), SHIPPED / f"{name}.parquet"
+    return shipped if not file.exists() and shipped.is_file() else file
+
+
+def shipped_traces() -> list[str]:
+    """Names of the traces that come with netfold."""
+    return sorted(file.stem for file in SHIPPED.glob("*.parquet"))
+
+
 def load_compute_table(path: str | Path) -> pd.DataFrame:
     """The table, checked: its columns, whole layers and workers, finite times of zero or more, no row twice.
 
     Raises InputError naming the file and the first offending row.
     """
-    file = Path(path)
+    file = table_path(path)
     try:
         if file.suffix == ".parquet":
             table = pd.read_parquet(file)
         else:
             table = pd.read_csv(file, dtype={"system": str, "direction": str, "phase": str})
     except FileNotFoundError:
-        raise InputError(f"compute.table: {file} does not exist") from None
+        shipped = ", ".join(shipped_traces())
+        raise InputError(f"compute.table: {file} does not exist; shipped traces: {shipped}") from None
     except Exception as error:  # pandas and pyarrow raise a dozen kinds on damaged files
         first = str(error).partition("\n")[0][:80]
         raise InputError(f"compute.table: {file} is not a readable CSV or Parquet table ({first})") from None
