@@ -10,13 +10,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from workloads.compute import propagation_widths
 from workloads.errors import InputError
 from workloads.graphs import load_graph
 from workloads.graphs.progress import shown
 from workloads.partition import partition_graph
 from workloads.partition.make import BALANCES, METHODS
+from workloads.plan import make_plan
 from workloads.systems import SYSTEMS
+from workloads.training.options import DEVICES
 from workloads.training.require import require_torch
+
+MEMORY_BYTES = 100_000_000  # the default scenario's switch, whose plan the trace names
 
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
@@ -39,6 +44,9 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     trace.add_argument("--partition", choices=METHODS, default="metis", help="default: %(default)s")
     trace.add_argument("--balance", choices=BALANCES, default="unit", help="default: %(default)s")
     trace.add_argument(
+        "--device", choices=DEVICES, default="auto", help="auto: CUDA where there is a device, else the CPU"
+    )
+    trace.add_argument(
         "--no-pp",
         action="store_true",
         help="the input layer propagates too (a scenario's model.use_pp=false)",
@@ -60,9 +68,11 @@ def _trace(args: argparse.Namespace) -> int:
     import torch  # noqa: PLC0415
 
     from workloads.traces.kernels import TraceModel  # noqa: PLC0415
-    from workloads.traces.measure import WARMUPS, device_title, measure  # noqa: PLC0415
+    from workloads.traces.measure import WARMUPS, device_title, measure, versions  # noqa: PLC0415
     from workloads.traces.record import write_trace  # noqa: PLC0415
+    from workloads.training.device import choose_device  # noqa: PLC0415
 
+    device = choose_device(args.device, 0, 1)
     torch.set_num_threads(args.threads)
     graph = load_graph(args.graph, scale=args.scale, seed=args.seed)
     model = TraceModel(args.model, args.layers, args.hidden, use_pp=not args.no_pp)
@@ -71,15 +81,22 @@ def _trace(args: argparse.Namespace) -> int:
         key: partition_graph(graph, args.workers, method=args.partition, balance=balance, seed=args.seed)
         for key, balance in balances.items()
     }
+    widths = propagation_widths(model, graph)
+    plans = {  # switchgnn's, by width
+        str(width): make_plan(graph, partitions[""], width=width, memory_bytes=MEMORY_BYTES).digest
+        for width in widths
+    }
     with shown("measuring") as progress:
-        table = measure(graph, partitions, model, repeats=args.repeats, progress=progress)
+        table = measure(graph, partitions, model, repeats=args.repeats, progress=progress, device=device)
     facts: dict[str, Any] = {
-        "device": device_title(),
+        "device": device_title(device),
+        "versions": versions(),
         "graph": graph.name,
         "graph_provenance": graph.provenance.kind,
         "graph_digest": graph.digest,
         "workers": args.workers,
         "partition_digests": {balances[key]: partition.digest for key, partition in partitions.items()},
+        "plan_digests": plans,
         "model": args.model,
         "layers": args.layers,
         "hidden": args.hidden,
@@ -88,12 +105,14 @@ def _trace(args: argparse.Namespace) -> int:
         "repeats": args.repeats,
     }
     write_trace(args.output, table, facts)
-    host = table[table["system"] == "*"]
+    host = table[(table["system"] == "*") & table["phase"].isin(("pre", "post"))]
+    quantiser = table[(table["system"] == "*") & table["phase"].isin(("quantise", "dequantise"))]
     worker_ns = host.groupby("worker")["ns"].sum()
     spread = float(((host["high_ns"] - host["low_ns"]).sum()) / max(1, host["ns"].sum()))
     figures = {
         "compute_ns_median_worker": int(worker_ns.median()),
         "compute_ns_slowest_worker": int(worker_ns.max()),
+        "quantiser_ns_slowest_worker": int(quantiser.groupby("worker")["ns"].sum().max()),
         "interquartile_share": spread,
     }
     if args.json:
@@ -110,7 +129,10 @@ def _show(facts: dict[str, Any], figures: dict[str, Any], path: Path) -> None:
     table.add_column(overflow="fold")
     median, slowest = (figures[f"compute_ns_{which}_worker"] / 1e6 for which in ("median", "slowest"))
     table.add_row("an epoch's work", f"{median:.3f} ms (median worker), {slowest:.3f} ms (slowest)")
+    table.add_row(
+        "quantising", f"{figures['quantiser_ns_slowest_worker'] / 1e6:.3f} ms more with sylvie (slowest)"
+    )
     table.add_row("spread", f"quartiles {100 * figures['interquartile_share']:.0f} % of the median apart")
     table.add_row("measured on", facts["device"])
-    table.add_row("use it", f"netfold run --set compute.table={path}")
+    table.add_row("use it", f"netfold run --compute {path}")
     Console(highlight=False).print(table)

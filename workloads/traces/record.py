@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workloads.errors import InputError
+from workloads.graphs.graph import Graph
+from workloads.partition import Partition
 
 _KEY = b"netfold.trace"
 
@@ -34,6 +36,25 @@ def write_trace(path: Path, table: pd.DataFrame, facts: dict[str, Any]) -> None:
 
 def trace_facts(path: Path) -> dict[str, Any]:
     """What `netfold trace` said of its measurement; empty for a table from elsewhere."""
+    if path.suffix != ".parquet":
+        return {}
     metadata = pq.read_schema(path).metadata or {}
     facts: dict[str, Any] = json.loads(metadata.get(_KEY, b"{}"))
     return facts
+
+
+def check_trace(facts: dict[str, Any], graph: Graph, partition: Partition) -> None:
+    """Raises InputError when the trace was measured on another graph or other partitions than these."""
+    if not facts:
+        return
+    if facts["graph_digest"] != graph.digest:
+        raise InputError(
+            f"compute.table: measured on graph {facts['graph']} ({facts['graph_digest'][:12]}), "
+            f"but this is {graph.name} ({graph.digest[:12]}); run `netfold trace` for it"
+        )
+    balance = partition.balance
+    if facts["partition_digests"].get(balance) != partition.digest:
+        raise InputError(
+            f"compute.table: measured on other partitions ({facts['workers']} workers) than this run's "
+            f"({partition.k} workers, {balance} balance); run `netfold trace` with its workers, partition and seed"
+        )
