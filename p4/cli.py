@@ -13,13 +13,39 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
         "p4", help="check, build, test and run P4_16 programs, with no toolchain but a C++ compiler"
     )
     commands = room.add_subparsers(metavar="COMMAND", required=True)
-    _command(commands, "check", "report everything that is wrong with a program")
+    parser = _command(
+        commands, "check", "report everything that is wrong with a program; of a TNA program, whether it fits"
+    )
+    parser.add_argument(
+        "--target",
+        choices=("tofino", "tofino2"),
+        default="tofino",
+        help="which chip a TNA program must fit (a model of it)",
+    )
+    parser.add_argument(
+        "--recirculations",
+        type=float,
+        metavar="N",
+        help="passes beyond its first that a packet makes on average (with --load)",
+    )
+    parser.add_argument(
+        "--load",
+        type=float,
+        metavar="GBPS",
+        help="traffic into a pipe that makes them: what goes round must fit the recirculation ports",
+    )
     parser = _command(commands, "build", "make the program's shared library (cached) and say where it is")
     parser.add_argument("--source", type=Path, metavar="FILE", help="also write the generated C++ here")
     parser = _command(commands, "show", "list tables, state and parser of a program")
     parser.add_argument("--dot", action="store_true", help="print the parser's graph in Graphviz DOT instead")
-    parser = _command(commands, "test", "run an STF test on the embedded engine")
+    parser = _command(commands, "test", "run an STF test on the embedded engine, on BMv2 or on both")
     parser.add_argument("--stf", type=Path, metavar="FILE", help="the test (default: PROGRAM, .stf for .p4)")
+    parser.add_argument(
+        "--target", choices=("engine", "bmv2", "both"), default="engine", help="where (default: engine)"
+    )
+    parser.add_argument(
+        "--ports", choices=("veth", "pcap"), help="what BMv2's ports are (default: veth, for root)"
+    )
     parser = _command(commands, "run", "send pcap files through a program, write a pcap file for each port")
     parser.add_argument(
         "--in",

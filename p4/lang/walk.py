@@ -53,3 +53,19 @@ def bodies(block: ir.Parser | ir.Control) -> Iterator[Node]:
             case ir.Instance():
                 for function in local.methods.values():
                     yield from walk(function.body)
+
+
+def places(node: object) -> Iterator[ir.Expr]:
+    """The variables, fields, elements and slices named in it, each whole: `h.a[3:0]`, not also `h.a`."""
+    nodes = list(walk(node))
+    inner = {id(n.base) for n in nodes if isinstance(n, (ir.Field, ir.Slice, ir.Item, ir.StackPart))}
+    for one in nodes:
+        if isinstance(one, (ir.Var, ir.Field, ir.Slice, ir.Item, ir.StackPart)) and id(one) not in inner:
+            yield one
+
+
+def root(e: ir.Expr) -> ir.Variable | None:
+    """The variable that a place is, or is part of."""
+    while isinstance(e, (ir.Field, ir.Slice, ir.Item, ir.StackPart)):
+        e = e.base
+    return e.variable if isinstance(e, ir.Var) else None

@@ -73,7 +73,7 @@
 // What a pass is for. The parser tells; `route` corrects it by the job.
 enum bit<8> step_t {
     forward = 0, refuse = 1, upload = 2, partial = 3, done = 4, spread = 5, load_begin = 6, add = 7, finish = 8,
-    load = 9, nothing = 10
+    load = 9, turn = 10, nothing = 11   // turn: a load without words left
 }
 
 enum bit<8> kind_t {
@@ -246,9 +246,19 @@ parser IngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
         meta.slot = hdr.round.slot;
         meta.step = hdr.round.step;
         transition select(hdr.round.step) {
-            step_t.load: loading;
+            step_t.load: turning;
             default: aggregating;
         }
+    }
+    state turning {
+        transition select(hdr.round.left) {
+            0: turned;
+            default: loading;
+        }
+    }
+    state turned {
+        meta.step = step_t.turn;
+        transition values;
     }
     state loading {
         meta.block = hdr.round.edge[15:0];
@@ -380,6 +390,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
             (step_t.add, 0, _, _): stop();          // the job was taken away meanwhile
             (step_t.finish, 0, _, _): stop();
             (step_t.load, 0, _, _): stop();
+            (step_t.turn, 0, _, _): stop();
             (step_t.upload, 0, _, _): pass_on();
             (step_t.partial, 0, _, _): pass_on();
             (step_t.load_begin, 0, _, _): pass_on();
@@ -440,17 +451,16 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
     // One table for each array: what reads it, and the load that fills it. READERS: steps.
 #define ARRAY_TABLE(array, NUMBER, READERS) \
     table array##_pass { \
-        key = { meta.step: exact; hdr.round.left: ternary; hdr.agg.chunk: ternary; } \
+        key = { meta.step: exact; hdr.agg.chunk: ternary; } \
         actions = { array##_read; array##_load; NoAction; } \
         default_action = NoAction(); \
         const entries = { \
-            (step_t.load, 0, _): NoAction(); \
-            (step_t.load, _, NUMBER): array##_load(); \
+            (step_t.load, NUMBER): array##_load(); \
             READERS \
         } \
         size = 8; \
     }
-#define READ_BY(s, array) (step_t.s, _, _): array##_read();
+#define READ_BY(s, array) (step_t.s, _): array##_read();
     ARRAY_TABLE(block_first, ARRAY_BLOCK_FIRST, READ_BY(upload, block_first) READ_BY(partial, block_first)
                 READ_BY(add, block_first) READ_BY(finish, block_first))
     ARRAY_TABLE(block_size, ARRAY_BLOCK_SIZE, READ_BY(upload, block_size) READ_BY(partial, block_size)
@@ -809,7 +819,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
                 meta.event = REFUSED;
                 drop();
             }
-        } else if (meta.step == step_t.load) {
+        } else if (meta.step == step_t.load || meta.step == step_t.turn) {
             rotate();
             if (hdr.round.rotations != 1) { next_word(); } else { acknowledge(); }
         }

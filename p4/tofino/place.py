@@ -1,0 +1,291 @@
+"""Units to stages: dependencies as in RMT and in Jose et al., then list scheduling by the longest chain.
+
+A unit that matches on, reads or writes what an earlier one writes comes a stage later (match and action
+dependencies); one that writes what an earlier one reads, or runs by an earlier table's hit or miss, may
+share its stage. All units that reach one array share its stage. Of the units that are ready, those with the
+longest chain behind them go first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from math import ceil
+
+from p4.lang import ir
+from p4.lang.diagnostics import Diagnostic
+from p4.tofino.chip import Chip
+from p4.tofino.memory import Need, array_need, array_size, table_need
+from p4.tofino.units import Unit
+
+_ALL = 64  # stages of an imagined chip, to say how many would be needed
+
+
+@dataclass
+class Stage:
+    """What is in it."""
+
+    units: list[Unit] = field(default_factory=list)
+    sram: int = 0
+    tcam: int = 0
+    exact_bytes: int = 0
+    ternary_bytes: int = 0
+    map_rams: int = 0
+    stateful: int = 0
+    counting: int = 0
+    hash_slices: int = 0
+    tables: int = 0
+    gateways: int = 0
+    branches: set[object] = field(default_factory=set)
+    runs: set[object] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class Cluster:
+    """Units that share an array, or one unit. `stage` is the last one it takes."""
+
+    units: list[Unit]
+    need: Need
+    order: int
+    before: dict[Cluster, int] = field(default_factory=dict)  # cluster -> stages that must lie between
+    after: dict[Cluster, int] = field(default_factory=dict)
+    height: int = 0
+    stage: int = -1
+
+    @property
+    def splits(self) -> bool:
+        """A match table without arrays may be spread over stages."""
+        return len(self.units) == 1 and self.units[0].table is not None and not self.need.map_rams
+
+
+@dataclass
+class Placement:
+    stages: list[Stage]
+    problems: list[Diagnostic]
+    needed: dict[str, int]  # stages, of each gress
+
+
+def dependency(first: Unit, second: Unit) -> int | None:
+    """Stages that `second` must come after `first`: 1, 0 (not before), None."""
+    if first.gress != second.gress or first.excludes(second):
+        return None
+    if first.writes & (second.match | second.reads | second.writes):
+        return 1
+    if first in second.follows or (first.match | first.reads) & second.writes:
+        return 0
+    return None
+
+
+def place(units: list[Unit], chip: Chip) -> Placement:
+    """Units (ingress first, in the order of the text) to stages.
+
+    Problems name the first line that does not fit.
+    """
+    problems: list[Diagnostic] = []
+    clusters = _clusters(units, chip, problems)
+    _link(clusters, units, chip, problems)
+    stages = [Stage() for _ in range(_ALL)]
+    left = list(clusters)
+    started: dict[Cluster, Need] = {}
+    for number, stage in enumerate(stages):
+        placed = True
+        while placed and left:
+            placed = False
+            for cluster in sorted(left, key=lambda c: (-c.height, -c.need.stateful, c.order)):
+                if any(b.stage < 0 or b.stage + distance > number for b, distance in cluster.before.items()):
+                    continue
+                rest = _put(cluster, started.get(cluster, cluster.need), stage, chip)
+                if rest is None:
+                    continue
+                if rest != Need():
+                    started[cluster] = rest
+                    continue
+                cluster.stage = number
+                left.remove(cluster)
+                placed = True
+        if not left:
+            break
+    problems += [_late(c, chip) for c in sorted(clusters, key=lambda c: c.stage) if c.stage >= chip.stages][
+        :1
+    ]
+    if left:
+        unit = left[0].units[0]
+        problems.append(Diagnostic(unit.span, f"'{unit.name}' fits no stage"))
+    needed = {
+        gress: 1 + max((c.stage for c in clusters if c.units[0].gress == gress), default=-1)
+        for gress in ("ingress", "egress")
+    }
+    used = [s for s in stages if s.units]
+    return Placement(stages[: max(len(used), *needed.values(), 1)], problems, needed)
+
+
+def _clusters(units: list[Unit], chip: Chip, problems: list[Diagnostic]) -> list[Cluster]:
+    tables = [u.table for u in units if u.table]
+    by_array: dict[ir.Instance, list[Unit]] = {}
+    for unit in units:
+        for array in unit.arrays:
+            by_array.setdefault(array, []).append(unit)
+    group = {unit: {unit} for unit in units}
+    for sharers in by_array.values():
+        joined = set().union(*(group[u] for u in sharers))
+        for unit in joined:
+            group[unit] = joined
+    out, done = [], set()
+    for order, unit in enumerate(units):
+        if id(group[unit]) in done:
+            continue
+        done.add(id(group[unit]))
+        members = [u for u in units if u in group[unit]]
+        arrays = {a: max(u.index_bits for u in members if a in u.arrays) for u in members for a in u.arrays}
+        need = Need()
+        seen: set[ir.Table] = set()
+        for member in members:
+            if member.table is not None and member.table not in seen:
+                seen.add(member.table)
+                need = _sum(need, table_need(member.table))
+        for array, index_bits in arrays.items():
+            size = array_size(array, tables)
+            one = array_need(array, index_bits, size)
+            if one.map_rams > chip.map_rams:
+                what = f"'{array.name}' takes {one.map_rams} memory blocks of a stage (one to spare)"
+                problems.append(
+                    Diagnostic(array.span, what, f"{chip.map_rams} at most: fewer or narrower elements")
+                )
+                one = Need(0, 0, 0, 0, chip.map_rams, one.stateful, one.counting, one.hash_slices)
+            need = _sum(need, one)
+        out.append(Cluster(members, need, order))
+    return out
+
+
+def _sum(a: Need, b: Need) -> Need:
+    return Need(*(getattr(a, f.name) + getattr(b, f.name) for f in fields(Need)))
+
+
+def _link(clusters: list[Cluster], units: list[Unit], chip: Chip, problems: list[Diagnostic]) -> None:
+    """Which cluster comes how long before which, and how long the chain behind each is."""
+    of = {unit: cluster for cluster in clusters for unit in cluster.units}
+    for i, first in enumerate(units):
+        for second in units[i + 1 :]:
+            distance = dependency(first, second)
+            if distance is None:
+                continue
+            a, b = of[first], of[second]
+            if a is not b:
+                b.before[a] = max(b.before.get(a, 0), distance)
+                a.after[b] = max(a.after.get(b, 0), distance)
+            elif distance and first is not second:
+                name = next((x.name for x in first.arrays if x in second.arrays), first.name)
+                what = f"'{name}' is reached here by what depends on its use in line {first.span.line}"
+                problems.append(Diagnostic(second.span, what, "an array lies in one stage"))
+    for cluster in clusters:
+        if cluster in _behind(cluster):
+            unit = cluster.units[-1]
+            name = next((a.name for a in unit.arrays), unit.name)
+            what = f"'{name}' would lie in two stages: between its uses stands what depends on the first"
+            problems.append(Diagnostic(unit.span, what, "an array lies in one stage"))
+            for other in [*cluster.before]:
+                del other.after[cluster]
+            cluster.before.clear()
+    heights: dict[Cluster, int] = {}
+
+    def height(cluster: Cluster) -> int:
+        if cluster not in heights:
+            heights[cluster] = max((d + height(c) for c, d in cluster.after.items()), default=0)
+        return heights[cluster]
+
+    for cluster in clusters:
+        cluster.height = max(height(cluster), _alu_height(cluster, chip))
+
+
+def _alu_height(cluster: Cluster, chip: Chip) -> int:
+    """Stages that the stateful ALUs behind it need, if all of them wait for it."""
+    behind = [c for c in _behind(cluster) if c.need.stateful]
+    if not behind:
+        return 0
+    return min(_distance(cluster, c) for c in behind) + ceil(
+        sum(c.need.stateful for c in behind) / chip.stateful_alus
+    )
+
+
+def _distance(start: Cluster, end: Cluster) -> int:
+    """The longest chain from one to the other."""
+    best = {start: 0}
+    for cluster in sorted({start, *_behind(start)}, key=lambda c: c.order):
+        for after, distance in cluster.after.items():
+            if cluster in best:
+                best[after] = max(best.get(after, 0), best[cluster] + distance)
+    return best.get(end, 0)
+
+
+def _behind(start: Cluster) -> set[Cluster]:
+    """All that come after it."""
+    seen: set[Cluster] = set()
+    front = list(start.after)
+    while front:
+        cluster = front.pop()
+        if cluster not in seen:
+            seen.add(cluster)
+            front += cluster.after
+    return seen
+
+
+def _put(cluster: Cluster, need: Need, stage: Stage, chip: Chip) -> Need | None:
+    """Puts it into the stage: an empty Need if whole, what is left if in part, None if not at all."""
+    new_tables, new_branches, new_runs = _logical(cluster, stage)
+    fits = (
+        stage.tables + new_tables <= chip.logical_tables
+        and stage.gateways + len(new_branches) <= chip.gateways
+        and stage.stateful + need.stateful <= chip.stateful_alus
+        and stage.counting + need.counting <= chip.counter_alus
+        and stage.map_rams + need.map_rams <= chip.map_rams
+        and stage.hash_slices + need.hash_slices <= chip.hash_slices
+        and stage.exact_bytes + need.exact_bytes <= chip.exact_bytes
+        and stage.ternary_bytes + need.ternary_bytes <= chip.ternary_bytes
+    )
+    if not fits:
+        return None
+    sram, tcam = chip.sram_blocks - stage.sram - need.map_rams, chip.tcam_blocks - stage.tcam
+    part = Need()
+    if sram < need.table_sram or tcam < need.tcam:
+        if not cluster.splits or sram <= 0 or (need.tcam and tcam <= 0):
+            return None
+        # Entries are spread: as large a part of both memories as there is room for.
+        share = min(1.0, sram / max(1, need.table_sram), tcam / need.tcam if need.tcam else 1.0)
+        taken_sram, taken_tcam = int(need.table_sram * share), int(need.tcam * share)
+        if not taken_sram and not taken_tcam:
+            return None
+        part = Need(
+            need.table_sram - taken_sram, need.tcam - taken_tcam, need.exact_bytes, need.ternary_bytes
+        )
+        need = Need(taken_sram, taken_tcam, need.exact_bytes, need.ternary_bytes)
+    stage.sram += need.table_sram + need.map_rams
+    stage.tcam += need.tcam
+    for name in ("exact_bytes", "ternary_bytes", "map_rams", "stateful", "counting", "hash_slices"):
+        setattr(stage, name, getattr(stage, name) + getattr(need, name))
+    stage.tables += new_tables
+    stage.gateways += len(new_branches)
+    stage.branches |= new_branches
+    stage.runs |= new_runs
+    stage.units += cluster.units
+    return part
+
+
+def _logical(cluster: Cluster, stage: Stage) -> tuple[int, set[object], set[object]]:
+    """Logical tables and gateways it adds. Statements of one branch in one stage are one logical table."""
+    tables = {u.table for u in cluster.units if u.table is not None}
+    runs: set[object] = {u.guards for u in cluster.units if u.table is None}
+    runs -= stage.runs
+    branches: set[object] = {u.guards[-1].condition for u in cluster.units if u.guards}
+    branches -= stage.branches
+    return len(tables) + len(runs), branches, runs
+
+
+def _late(cluster: Cluster, chip: Chip) -> Diagnostic:
+    """The chain that makes it late."""
+    unit, at = cluster.units[0], cluster
+    chain: list[str] = []
+    while at.before and len(chain) < 6:
+        at = max(at.before, key=lambda c: c.stage + at.before[c])
+        chain.append(f"'{at.units[0].name}' (line {at.units[0].span.line}, stage {at.stage})")
+    behind = "" if not chain else ", behind " + ", ".join(chain)
+    what = f"'{unit.name}' comes to stage {cluster.stage}{behind}"
+    return Diagnostic(unit.span, what, f"stages 0 to {chip.stages - 1}")

@@ -1,0 +1,401 @@
+"""A control as what a pipeline of match-action stages runs: tables and statements, what they read and write.
+
+A unit is a table with its actions, or a statement or action called on its own. Two units exclude each other
+when they stand in different branches of one `if` or `switch`; all others may run in one pass, in the order
+of the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from p4.lang import ir
+from p4.lang import types as ty
+from p4.lang.diagnostics import Diagnostic, Span
+from p4.lang.walk import places, root, walk
+
+STATEFUL = ("Register", "DirectRegister", "Meter", "DirectMeter", "Lpf", "Wred")
+COUNTING = ("Counter", "DirectCounter")
+Env = dict[ir.Variable, str]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A branch: of which condition, which one."""
+
+    condition: object
+    branch: int
+
+
+@dataclass(eq=False)
+class Unit:
+    """``match``: fields that decide (keys, conditions around it); ``reads``, ``writes``: of its actions."""
+
+    name: str
+    span: Span
+    gress: str
+    table: ir.Table | None = None
+    guards: tuple[Guard, ...] = ()
+    match: set[str] = field(default_factory=set)
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    arrays: dict[ir.Instance, Span] = field(default_factory=dict)
+    index_bits: int = 0
+    follows: set[Unit] = field(default_factory=set)  # whose hit or miss decides whether this one runs
+
+    def excludes(self, other: Unit) -> bool:
+        mine = {g.condition: g.branch for g in self.guards}
+        return any(mine.get(g.condition, g.branch) != g.branch for g in other.guards)
+
+
+@dataclass
+class _Place:
+    """Where in the control flow: the branches taken, and what decided them."""
+
+    guards: tuple[Guard, ...] = ()
+    match: frozenset[str] = frozenset()
+    follows: frozenset[Unit] = frozenset()
+
+
+def leaves(path: str, type_: ty.Type) -> set[str]:
+    """The scalar fields of a value."""
+    while isinstance(type_, ty.NewType):
+        type_ = type_.base
+    if isinstance(type_, ty.Record):
+        out = {f"{path}.$valid"} if type_.kind == "header" else set()
+        return out.union(*(leaves(f"{path}.{n}", t) for n, t in type_.fields))
+    if isinstance(type_, ty.Stack):
+        return set().union(*(leaves(f"{path}[{i}]", type_.element) for i in range(type_.size)))
+    return {path}
+
+
+@dataclass
+class _Step:
+    """What an action has done so far: everything in it happens at once."""
+
+    unit: Unit
+    written: dict[str, Span] = field(default_factory=dict)
+    copies: dict[str, set[str]] = field(default_factory=dict)  # of a local variable: the fields it stands for
+
+
+class UnitCollector:
+    """`units` of one control and those it applies. `problems`: what no action of a stage can do."""
+
+    def __init__(self, gress: str) -> None:
+        self.gress = gress
+        self.units: list[Unit] = []
+        self.problems: list[Diagnostic] = []
+        self._locals = 0
+
+    def control(self, control: ir.Control, env: Env, place: _Place | None = None) -> None:
+        place = place or _Place()
+        for local in control.locals:
+            if isinstance(local, ir.VarDecl):
+                self._variable(local, env, place)
+        self._block(control.body.items, env, place)
+
+    # ---- names
+
+    def path(self, e: ir.Expr, env: Env) -> str:
+        match e:
+            case ir.Var():
+                if e.variable not in env:
+                    env[e.variable] = e.variable.name
+                return env[e.variable]
+            case ir.Field():
+                return f"{self.path(e.base, env)}.{e.name}"
+            case ir.Item():
+                index = e.index.value if isinstance(e.index, ir.Const) else "*"
+                return f"{self.path(e.base, env)}[{index}]"
+            case ir.Slice() | ir.StackPart():
+                return self.path(e.base, env)
+            case ir.Cast():
+                return self.path(e.operand, env)
+        return "?"
+
+    def read(self, e: ir.Expr | None, env: Env) -> set[str]:
+        """The scalar fields that an expression reads."""
+        out: set[str] = set()
+        for node in walk(e):
+            if isinstance(node, ir.Call) and isinstance(node.target, ir.Builtin):
+                out.add(f"{self.path(node.target.object, env)}.$valid")
+        for place in places(e):
+            variable = root(place)
+            if variable is not None and variable.kind not in ("ctor", "const"):
+                out |= leaves(self.path(place, env), _base(place).type)
+        return out
+
+    # ---- control flow
+
+    def _block(self, items: tuple[ir.Statement, ...], env: Env, place: _Place) -> bool:
+        """Whether the end of the block is reached on some path."""
+        for statement in items:
+            ends = self._statement(statement, env, place)
+            if ends is None:
+                return False
+            place = ends
+        return True
+
+    def _statement(self, s: ir.Statement, env: Env, place: _Place) -> _Place | None:
+        """The place after it; None if nothing comes after it."""
+        match s:
+            case ir.Block():
+                return place if self._block(s.items, env, place) else None
+            case ir.VarDecl():
+                self._variable(s, env, place)
+            case ir.Assign():
+                tables = self._tables_in(s.value, env, place)
+                self._add(self._single(s, env, place, tables))
+            case ir.CallStatement():
+                return self._call(s.call, env, place)
+            case ir.If():
+                return self._if(s, env, place)
+            case ir.Switch():
+                return self._switch(s, env, place)
+            case ir.Return() | ir.Exit():
+                return None
+            case ir.For() | ir.ForRange():
+                self.problems.append(
+                    Diagnostic(s.span, "a loop: a pipeline has none", "the rounds written out")
+                )
+        return place
+
+    def _if(self, s: ir.If, env: Env, place: _Place) -> _Place | None:
+        tables = self._tables_in(s.condition, env, place)
+        self._condition(s.condition, env)
+        match = place.match | self.read(s.condition, env)
+        after = []
+        for branch, body in enumerate((s.then, s.orelse)):
+            inside = _Place((*place.guards, Guard(s, branch)), frozenset(match), place.follows | tables)
+            end = inside if body is None else self._statement(body, env, inside)
+            if end is not None:
+                after.append(inside)
+        # What follows an `if` of which one branch does not return runs in the other one only.
+        return None if not after else place if len(after) == 2 else after[0]
+
+    def _switch(self, s: ir.Switch, env: Env, place: _Place) -> _Place | None:
+        tables = self._tables_in(s.subject, env, place)
+        match = place.match | (set() if s.table else self.read(s.subject, env))
+        reached = not any(c.is_default for c in s.cases)
+        for branch, case in enumerate(s.cases):
+            inside = _Place((*place.guards, Guard(s, branch)), frozenset(match), place.follows | tables)
+            reached = self._statement(case.body, env, inside) is not None or reached
+        return place if reached else None
+
+    def _condition(self, condition: ir.Expr, env: Env) -> None:
+        """A gateway compares fields with constants, or two fields for equality."""
+        for node in walk(condition):
+            if not isinstance(node, ir.Binary):
+                continue
+            both = self.read(node.left, env) and self.read(node.right, env)
+            if node.op in ("<", ">", "<=", ">=") and both:
+                what = f"'{node.op}' of two fields in a condition: a gateway compares them for equality only"
+                self.problems.append(Diagnostic(node.span, what, "their difference, and its sign bit"))
+            elif node.op in ("+", "-", "*", "/", "%", "|+|", "|-|") and both:
+                what = f"'{node.op}' inside a condition: a gateway does not compute"
+                self.problems.append(Diagnostic(node.span, what, "a field that was computed before"))
+
+    def _tables_in(self, e: ir.Expr, env: Env, place: _Place) -> frozenset[Unit]:
+        """Applies the tables whose result an expression uses."""
+        out = set()
+        for node in walk(e):
+            if isinstance(node, ir.Call) and isinstance(node.target, ir.ApplyTable):
+                out.add(self._table(node.target.table, node.span, env, place))
+        return frozenset(out)
+
+    # ---- units
+
+    def _add(self, unit: Unit) -> Unit:
+        self.units.append(unit)
+        return unit
+
+    def _unit(self, name: str, span: Span, place: _Place) -> Unit:
+        return Unit(name, span, self.gress, None, place.guards, set(place.match), follows=set(place.follows))
+
+    def _single(
+        self, s: ir.Statement, env: Env, place: _Place, tables: frozenset[Unit] = frozenset()
+    ) -> Unit:
+        unit = self._unit(f"line {s.span.line}", s.span, place)
+        unit.follows |= tables
+        self._action((s,), env, unit)
+        return unit
+
+    def _variable(self, s: ir.VarDecl, env: Env, place: _Place) -> None:
+        self._locals += 1
+        env[s.variable] = f"{s.variable.name}#{self._locals}"
+        if s.init is not None:
+            tables = self._tables_in(s.init, env, place)
+            target = ir.Var(s.variable.type, s.span, s.variable)
+            self._add(self._single(ir.Assign(s.span, target, s.init), env, place, tables))
+
+    def _call(self, call: ir.Call, env: Env, place: _Place) -> _Place | None:
+        match call.target:
+            case ir.ApplyTable(table):
+                self._table(table, call.span, env, place)
+            case ir.ActionTarget(action):
+                unit = self._unit(action.name, call.span, place)
+                self._action(action.body.items, self._arguments(call, action.params, env), unit)
+                self._add(unit)
+            case ir.ApplyBlock(instance) if isinstance(instance.declaration, ir.Control):
+                inner = self._arguments(call, instance.declaration.params, env)
+                self.control(instance.declaration, inner, place)
+            case _:
+                self._add(self._single(ir.CallStatement(call.span, call), env, place))
+        return place
+
+    def _arguments(self, call: ir.Call, params: tuple[ir.Variable, ...], env: Env) -> Env:
+        inner = dict(env)
+        for variable, argument in zip(params, call.args, strict=False):
+            if argument.value is not None:
+                inner[variable] = self.path(argument.value, env)
+        return inner
+
+    def _table(self, table: ir.Table, span: Span, env: Env, place: _Place) -> Unit:
+        unit = self._unit(table.name, table.span, place)
+        unit.table = table
+        for key in table.keys:
+            unit.match |= self.read(key.expr, env)
+        for use in table.actions:
+            one = Unit(unit.name, use.action.span, self.gress)
+            inner = dict(env)
+            bound = iter(use.bound)
+            for param in use.action.params:
+                if param.direction:
+                    inner[param] = self.path(next(bound), env)
+                else:
+                    inner[param] = f"{table.name}/{param.name}"
+            self._action(use.action.body.items, inner, one)
+            unit.reads |= {r for r in one.reads if not r.startswith(f"{table.name}/")}
+            unit.writes |= one.writes
+            unit.arrays.update(one.arrays)
+            unit.index_bits = max(unit.index_bits, one.index_bits)
+        for name in ("counters", "meters", "registers"):
+            attached = table.properties.get(name)
+            if isinstance(attached, ir.InstanceRef):
+                unit.arrays.setdefault(attached.instance, table.span)
+        return self._add(unit)
+
+    # ---- inside an action: everything happens at once
+
+    def _action(self, items: tuple[ir.Statement, ...], env: Env, unit: Unit) -> None:
+        self._steps(items, env, _Step(unit))
+
+    def _steps(self, items: tuple[ir.Statement, ...], env: Env, step: _Step) -> None:
+        for s in items:
+            match s:
+                case ir.Block():
+                    self._steps(s.items, env, step)
+                case ir.VarDecl():
+                    self._locals += 1
+                    env[s.variable] = f"{s.variable.name}#{self._locals}"
+                    if isinstance(s.init, (ir.Var, ir.Field)):
+                        step.copies[env[s.variable]] = self.read(s.init, env)
+                        step.unit.reads |= step.copies[env[s.variable]]
+                    elif s.init is not None:
+                        self._assign(ir.Var(s.variable.type, s.span, s.variable), s.init, env, step)
+                case ir.Assign():
+                    self._assign(s.target, s.value, env, step)
+                case ir.CallStatement(call=ir.Call(target=ir.ActionTarget(action)) as call):
+                    self._steps(action.body.items, self._arguments(call, action.params, env), step)
+                case ir.CallStatement():
+                    self._effect(s.call, env, step.unit)
+                case ir.If() | ir.Switch():
+                    what = "a condition inside an action: an action does the same for every packet"
+                    self.problems.append(Diagnostic(s.span, what, "a condition in apply, or two actions"))
+                case ir.Return():
+                    pass
+                case _:
+                    self.problems.append(Diagnostic(s.span, f"{type(s).__name__.lower()} inside an action"))
+
+    def _assign(self, target: ir.Expr, value: ir.Expr, env: Env, step: _Step) -> None:
+        reads: set[str] = set()
+        for name in self.read(value, env):
+            reads |= step.copies.get(name, {name})
+        self._accesses(value, env, step.unit)
+        self._arithmetic(value, env)
+        early = sorted(reads & step.written.keys() - set().union(*step.copies.values(), set()))
+        if early:
+            what = f"'{early[0]}' is computed and used in one action: that takes two stages"
+            self.problems.append(Diagnostic(value.span, what, "two actions"))
+        step.unit.reads |= reads
+        targets = leaves(self.path(target, env), _base(target).type)
+        step.unit.writes |= targets
+        step.written.update(dict.fromkeys(targets, value.span))
+
+    def _effect(self, call: ir.Call, env: Env, unit: Unit) -> None:
+        """A call for what it does: a header made valid, a counter, an array."""
+        if isinstance(call.target, ir.Builtin):
+            unit.writes.add(f"{self.path(call.target.object, env)}.$valid")
+            return
+        for argument in call.args:
+            unit.reads |= self.read(argument.value, env)
+            if argument.param.direction in ("out", "inout") and argument.value is not None:
+                unit.writes |= leaves(self.path(argument.value, env), argument.value.type)
+        self._accesses(call, env, unit)
+
+    def _accesses(self, e: ir.Expr, env: Env, unit: Unit) -> None:
+        """The arrays that an expression reaches, and what their RegisterActions read."""
+        for node in walk(e):
+            if not isinstance(node, ir.Call) or not isinstance(node.target, ir.Method):
+                continue
+            target = node.target.object
+            if not isinstance(target, ir.InstanceRef):
+                continue
+            array = array_of(target.instance)
+            if array is None:
+                continue
+            unit.arrays[array] = node.span
+            for method in target.instance.methods.values():
+                for place in places(method.body):
+                    if root(place) not in method.params:
+                        unit.reads |= self.read(place, env)
+            if node.args and node.args[0].value is not None:
+                index = node.args[0].value
+                unit.index_bits = max(unit.index_bits, self._index(index))
+
+    def _index(self, index: ir.Expr) -> int:
+        for node in walk(index):
+            if isinstance(node, ir.Binary) and node.op != "++":
+                what = "arithmetic in an array's index: hash distribution only moves bits"
+                self.problems.append(Diagnostic(node.span, what, "a field computed a stage before"))
+        return ty.bit_width(index.type) or 32
+
+    def _arithmetic(self, e: ir.Expr, env: Env) -> None:
+        """What an action's ALU cannot do."""
+        for node in walk(e):
+            if isinstance(node, ir.Ternary):
+                what = "a conditional value in an action"
+                self.problems.append(Diagnostic(node.span, what, "a condition in apply"))
+            if not isinstance(node, ir.Binary) or not (
+                self.read(node.left, env) or self.read(node.right, env)
+            ):
+                continue
+            width = ty.bit_width(node.type) or 0
+            if node.op in ("*", "/", "%"):
+                self.problems.append(
+                    Diagnostic(node.span, f"'{node.op}': an ALU of a stage has none", "a table")
+                )
+            elif node.op in ("<<", ">>") and self.read(node.right, env):
+                self.problems.append(
+                    Diagnostic(node.span, "a shift by a field", "a shift by a constant, or a table")
+                )
+            elif node.op in ("+", "-", "|+|", "|-|") and width > 32:
+                what = f"arithmetic on {width} bits: a container has at most 32"
+                self.problems.append(Diagnostic(node.span, what, "bit<32>"))
+
+
+def _base(e: ir.Expr) -> ir.Expr:
+    """Without its slices: what is read is the field."""
+    while isinstance(e, ir.Slice):
+        e = e.base
+    return e
+
+
+def array_of(instance: ir.Instance) -> ir.Instance | None:
+    """The register, meter or counter that an object is or acts on; None for other objects."""
+    if not isinstance(instance.type, ty.Extern):
+        return None
+    if instance.type.name in ("RegisterAction", "DirectRegisterAction"):
+        register = instance.args[0].value
+        return register.instance if isinstance(register, ir.InstanceRef) else None
+    return instance if instance.type.name in (*STATEFUL, *COUNTING) else None
