@@ -77,9 +77,10 @@ def _emulate(args: argparse.Namespace) -> int:
         raise InputError("model.layers: a model of one layer propagates nothing; set it to 2 or more")
     folder = ResultsFolder(args.output or Path("results") / _default_name(scenario))
     try:
-        cluster = run.virtual_cluster(
-            scenario, prepared, args.fault, patience_s=args.patience, captures=args.pcap
-        )
+        cluster = run.make_cluster(
+            scenario, prepared, args.fault,
+            in_process=args.in_process, patience_s=args.patience, captures=args.pcap,
+        )  # fmt: skip
         try:
             with _progress() as progress:
                 measured = run.run(cluster, scenario, prepared, count, progress)

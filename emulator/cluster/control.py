@@ -135,11 +135,9 @@ def resume(
     passed: job -> (round, number) of the last barrier that any worker knows complete; (0, 0) if none.
     """
     count = {"star": topology.workers, "leaf": topology.per_leaf, "spine": topology.racks}[switch.kind]
-    for place, job in enumerate(jobs):
+    for job in jobs:
         round_, number = passed[job.number]
         if (round_, number) != (0, 0):
             stamp = (round_ << 16 | number) + 1
             target.register_write("done_tag", job.number, stamp)
             target.register_write("done_count", job.number, count)
-            for member in range(count):
-                target.register_write("done_seen", place * topology.workers + member, stamp)

@@ -13,7 +13,9 @@ import numpy.typing as npt
 from emulator.cluster.faults import parse_faults
 from emulator.cluster.measured import Measured
 from emulator.cluster.prepare import Prepared, dcqcn_config, ecn_frames, loss_rules
-from emulator.cluster.virtual import Settings, VirtualCluster
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.settings import Settings
+from emulator.cluster.virtual import VirtualCluster
 from emulator.protocol.endpoint import Timing
 from sim.scenario import Scenario
 
@@ -48,14 +50,19 @@ def settings(scenario: Scenario, patience_s: float) -> Settings:
     )
 
 
-def virtual_cluster(
-    scenario: Scenario, prepared: Prepared, rules: list[str], *, patience_s: float, captures: Path | None
-) -> VirtualCluster:
-    """The in-process cluster of a scenario."""
+def make_cluster(
+    scenario: Scenario,
+    prepared: Prepared,
+    rules: list[str],
+    *,
+    in_process: bool,
+    patience_s: float,
+    captures: Path | None,
+) -> Cluster:
+    """The cluster of a scenario: processes in real time, or one process in virtual time."""
     faults = parse_faults([*loss_rules(scenario), *rules], prepared.topology)
-    return VirtualCluster(
-        prepared.topology, prepared.plans, faults, settings(scenario, patience_s), captures=captures
-    )
+    make = VirtualCluster if in_process else ProcessCluster
+    return make(prepared.topology, prepared.plans, faults, settings(scenario, patience_s), captures=captures)
 
 
 def run(cluster: Cluster, scenario: Scenario, prepared: Prepared, count: int, progress: Progress) -> Measured:

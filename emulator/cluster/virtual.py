@@ -9,45 +9,27 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from emulator.cluster.control import EVENTS, SwitchJob, build_switch, install, resume
+from emulator.cluster.errors import ClusterError
 from emulator.cluster.faults import Faults
 from emulator.cluster.line import FAULT_COUNTS, Bytes, Line
 from emulator.cluster.measured import Measured, named_kinds
 from emulator.cluster.pcap import PortCapture
+from emulator.cluster.settings import Settings
 from emulator.cluster.station import Station
 from emulator.cluster.topology import Switch, Topology
-from emulator.protocol.dcqcn import DcqcnConfig
-from emulator.protocol.endpoint import NEVER, Timing
+from emulator.protocol.endpoint import NEVER
 from emulator.protocol.loader import needs, words
 from p4.targets.engine import Batch, Engine
-from workloads.errors import InputError
 from workloads.plan import Plan
 
 Lengths = npt.NDArray[np.int64]
 RESTART_NS = 2_000_000  # how long a switch is away
-
-
-class ClusterError(InputError):
-    """A run that cannot go on: one line that names who is missing."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a cluster runs. rate_bps, delay_ns: of each link; burst: frames at a time; ecn_frames: see Line."""
-
-    timing: Timing
-    dcqcn: DcqcnConfig
-    rate_bps: float = 100e9
-    delay_ns: int = 1_000
-    burst: int = 32
-    ecn_frames: int = 0
-    seed: int = 1
 
 
 class VirtualCluster:

@@ -37,4 +37,4 @@ class Counters:
     def as_dict(self) -> dict[str, int]:
         """Flat: dropped.REASON for each reason met."""
         flat = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "dropped"}
-        return flat | {f"dropped.{why}": count for why, count in sorted(self.dropped.items())}
+        return flat | {f"dropped.{why}": count for why, count in sorted(self.dropped.items()) if count}

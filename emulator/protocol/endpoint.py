@@ -90,7 +90,8 @@ class Endpoint:
         self._early: list[Frames] = []
         self._barrier = (1, READY)  # waited for, in state WAITING
         self.passed = (0, READY)  # the last barrier known to be complete
-        self._asked_ns = self._due_ns = self._progress_ns = 0
+        self._asked_ns = self._due_ns = 0
+        self.progress_ns = 0  # when anything new happened last
         self._resent = False
         self._outstanding = 0
         self._share: Share | None = None
@@ -104,7 +105,7 @@ class Endpoint:
 
         Everything older than this barrier is stale to the switch.
         """
-        self._progress_ns = now_ns
+        self.progress_ns = now_ns
         self._report((self.round + 1) & 0xFFFF, READY, now_ns)
 
     def start(self, share: Share, values: npt.NDArray[np.int32], now_ns: int) -> None:
@@ -117,7 +118,7 @@ class Endpoint:
         self._values = share.padded(values, VALUES_PER_PACKET)
         self._totals = np.zeros(self._values.shape, np.int64)
         self.round = (self.round + 1) & 0xFFFF
-        self._progress_ns = now_ns
+        self.progress_ns = now_ns
         if share.exchanges:
             self._enter(0, now_ns)
 
@@ -274,7 +275,7 @@ class Endpoint:
         if pulls.any():
             self._take_pulls(got.keep(pulls), exchange)
         if new:
-            self._progress_ns = now_ns
+            self.progress_ns = now_ns
             self.rtt.progressed()
             if self.state is State.COLLECTING and receiver.pending and self._outstanding <= 0:
                 self._due_ns = min(self._due_ns, now_ns) if receiver.bypassed.any() else self._due_ns
@@ -356,7 +357,7 @@ class Endpoint:
                 else:
                     self.counters.directs += len(uploads)
                 out.append(uploads)
-                self._progress_ns = now_ns
+                self.progress_ns = now_ns
             self._advance(now_ns)
             out += self._control
             self._control = []
@@ -370,7 +371,7 @@ class Endpoint:
             return now_ns
         times = [NEVER]
         if self.state in (State.WAITING, State.COLLECTING):
-            times += [self._due_ns, self._progress_ns + self.timing.patience_ns]
+            times += [self._due_ns, self.progress_ns + self.timing.patience_ns]
         if self._sender is not None:
             if self.state is State.UPLOADING:
                 times.append(self._sender.uploads.next_ns if self._sender.uploads.rate.limited else now_ns)
@@ -425,7 +426,7 @@ class Endpoint:
 
     def _completed(self, now_ns: int) -> None:
         """The barrier that was waited for is complete."""
-        self._progress_ns = now_ns
+        self.progress_ns = now_ns
         self.rtt.progressed()
         self.passed = self._barrier
         if self._barrier[1] == READY:
@@ -448,7 +449,7 @@ class Endpoint:
         """Timeouts: a report goes again, what is missing is pulled, or the worker gives up."""
         if self.state not in (State.WAITING, State.COLLECTING) or self.error is not None:
             return
-        if now_ns >= self._progress_ns + self.timing.patience_ns:
+        if now_ns >= self.progress_ns + self.timing.patience_ns:
             self._give_up()
             return
         if now_ns < self._due_ns:

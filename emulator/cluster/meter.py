@@ -1,0 +1,126 @@
+"""A port of the cluster: counts frames by kind both ways, and loses everything while its link is down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.cluster.faults import LinkFaults, Span
+from emulator.host import Capture, EthDev, FaultEthDev, Faults, Mbufs
+from emulator.host.wrapper import Wrapper
+from emulator.wire import OFFSETS
+
+NOT_BEGUN = 0
+_KIND = np.dtype({"names": ["kind"], "formats": ["u1"], "offsets": [OFFSETS["agg"]], "itemsize": 64})
+
+
+class Meter(Wrapper):
+    """`inner` with counts in xstats: `tx_kind_3` and `rx_kind_3` are results sent and received.
+
+    down: (sent, received) spans in ns after origin(), which is NOT_BEGUN until the first propagation.
+    """
+
+    def __init__(
+        self, name: str, inner: EthDev, down: tuple[Sequence[Span], Sequence[Span]], origin: Callable[[], int]
+    ) -> None:
+        super().__init__(name, inner)
+        self.down, self.origin = down, origin
+        self.sent, self.received = np.zeros(256, np.int64), np.zeros(256, np.int64)
+        self.lost = 0
+
+    def _is_down(self, spans: Sequence[Span]) -> bool:
+        origin = self.origin() if spans else NOT_BEGUN
+        now = time.monotonic_ns() - origin
+        return origin != NOT_BEGUN and any(first <= now < last for first, last in spans)
+
+    def _kinds(self, mbufs: Mbufs) -> npt.NDArray[np.int64]:
+        pool = self._pool()
+        kinds = pool.view(_KIND)["kind"][mbufs]
+        long = pool.meta["data_len"][mbufs] > OFFSETS["agg"]
+        return np.bincount(np.where(long, kinds, 0), minlength=256)
+
+    def tx_burst(self, mbufs: Mbufs) -> int:
+        if self._is_down(self.down[0]):
+            self.sent += self._kinds(mbufs)
+            self.lost += len(mbufs)
+            self._pool().free(mbufs)
+            return len(mbufs)
+        kinds = self._pool().view(_KIND)["kind"][mbufs]
+        sent = self.inner.tx_burst(mbufs)
+        self.sent += np.bincount(kinds[:sent], minlength=256)
+        return sent
+
+    def rx_burst(self, count: int = 32) -> Mbufs:
+        got = self.inner.rx_burst(count)
+        if not len(got):
+            return got
+        if self._is_down(self.down[1]):
+            self.lost += len(got)
+            self._pool().free(got)
+            return got[:0]
+        self.received += self._kinds(got)
+        return got
+
+    def xstats(self) -> dict[str, int]:
+        own = {"lost_while_down": self.lost}
+        for way, counts in (("tx", self.sent), ("rx", self.received)):
+            own |= {f"{way}_kind_{kind}": int(counts[kind]) for kind in np.flatnonzero(counts)}
+        return {**self.inner.xstats(), **own}
+
+
+def cluster_port(
+    inner: EthDev,
+    faults: tuple[LinkFaults, LinkFaults],
+    seed: int,
+    origin: Callable[[], int],
+    capture: Path | None = None,
+) -> Meter:
+    """`inner` with the faults of (what it sends, what comes to it), captured to a file if asked for."""
+    sent, received = faults
+    if capture is not None:
+        inner = Capture(f"{inner.name}-capture", inner, _free(capture))
+    if not (_plain(sent).none and _plain(received).none):
+        inner = FaultEthDev(
+            f"{inner.name}-fault", inner, tx=_as_host_faults(sent), rx=_as_host_faults(received), seed=seed
+        )
+    return Meter(inner.name, inner, (sent.down_ns, received.down_ns), origin)
+
+
+def _free(path: Path) -> Path:
+    """A switch that was restarted goes on in another file."""
+    number = 1
+    found = path
+    while found.exists():
+        number += 1
+        found = path.with_stem(f"{path.stem}.{number}")
+    return found
+
+
+def _plain(faults: LinkFaults) -> LinkFaults:
+    """Without the spans that Meter sees to."""
+    return LinkFaults(
+        faults.loss,
+        faults.burst,
+        faults.duplicate,
+        faults.reorder,
+        faults.corrupt,
+        faults.delay_ns,
+        faults.late_ns,
+    )
+
+
+def _as_host_faults(faults: LinkFaults) -> Faults:
+    """The driver's form. Losses in bursts are Gilbert's model with the same share of losses."""
+    loss, burst_start, burst_end = faults.loss, 0.0, 1.0
+    if faults.burst > 1 and 0 < loss < 1:
+        burst_end = 1 / faults.burst
+        loss, burst_start = 0.0, min(1.0, faults.loss / ((1 - faults.loss) * faults.burst))
+    return Faults(
+        loss=loss, burst_start=burst_start, burst_end=burst_end, duplicate=faults.duplicate,
+        reorder=faults.reorder, reorder_wait_ns=faults.late_ns, corrupt=faults.corrupt,
+        delay_ns=faults.delay_ns,
+    )  # fmt: skip
