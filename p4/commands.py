@@ -14,10 +14,12 @@ from p4 import show
 from p4.codegen import generate
 from p4.codegen.build import BuildError, build
 from p4.lang import Collector, Diagnostic, P4Error, ir, load_program
+from p4.stf_command import run_test
 from p4.targets.engine import Engine
 from p4.targets.pcap import PcapError, Record, read_pcap, write_pcap
 from p4.targets.stf import StfError, run_stf
 from p4.targets.target import TargetError
+from p4.tofino import CHIPS, Report, check_fit, is_tna, render_fit
 from p4.trace_command import run_trace
 
 
@@ -59,15 +61,30 @@ def _load(args: argparse.Namespace) -> ir.Program:
 
 def _check(args: argparse.Namespace) -> int:
     program = _load(args)
+    fit = _fit(program, args) if is_tna(program) else None
     if args.json:
-        print(
-            json.dumps(
-                {"errors": [], "controls": sorted(program.controls), "parsers": sorted(program.parsers)}
-            )
-        )
-    else:
+        data: dict[str, object] = {
+            "errors": [] if fit is None else [_as_data(d) for d in fit.problems],
+            "controls": sorted(program.controls),
+            "parsers": sorted(program.parsers),
+        }
+        print(json.dumps(data if fit is None else {**data, "tofino": fit.as_data()}, indent=1))
+    elif fit is None:
         print(f"{args.program}: correct")
-    return 0
+    else:
+        print(render_fit(fit, str(args.program)))
+    for problem in fit.problems if fit else []:
+        print(problem.render(), file=sys.stderr)
+    return 0 if fit is None or fit.fits else 2
+
+
+def _fit(program: ir.Program, args: argparse.Namespace) -> Report:
+    for name, value in (("--recirculations", args.recirculations), ("--load", args.load)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise P4Error([Diagnostic(None, f"{name}: {value}, a number of 0 or more is needed")])
+    if (args.recirculations is None) != (args.load is None):
+        raise P4Error([Diagnostic(None, "--recirculations and --load: both are needed, or none")])
+    return check_fit(program, CHIPS[args.target], recirculations=args.recirculations, load_gbps=args.load)
 
 
 def _build(args: argparse.Namespace) -> int:
@@ -110,22 +127,7 @@ def _engine(args: argparse.Namespace) -> Engine:
 
 
 def _test(args: argparse.Namespace) -> int:
-    stf = args.stf or args.program.with_suffix(".stf")
-    with _engine(args) as engine:
-        report = run_stf(engine, stf)
-    failures = [vars(f) for f in report.failures]
-    if args.json:
-        print(json.dumps({"sent": report.sent, "matched": report.matched, "failures": failures}, indent=1))
-    else:
-        for f in report.failures:
-            where = f"{stf}:{f.line}" if f.line else str(stf)
-            print(f"{where}: port {f.port}: {f.message}")
-            for label, value in (("expected", f.expected), ("got", f.got)):
-                if value:
-                    print(f"  {label:8} {value}")
-        verdict = "failed" if failures else "passed"
-        print(f"{verdict}: {report.sent} packets sent, {report.matched} as expected, {len(failures)} not")
-    return 1 if failures else 0
+    return run_test(_load(args), args)
 
 
 def _trace(args: argparse.Namespace) -> int:

@@ -46,6 +46,7 @@ class Report:
     sent: int = 0
     matched: int = 0
     failures: list[Failure] = field(default_factory=list)
+    packets: list[Packet] = field(default_factory=list)  # all that came out
 
 
 @dataclass
@@ -109,6 +110,7 @@ class _Run:
         outstanding = sum(len(w) for w in self.expected.values()) - sum(len(g) for g in self.got.values())
         for packet in self.target.receive(max(0, outstanding)):
             self.got[packet.port].append(packet)
+            self.report.packets.append(packet)
 
     def do_expect(self, number: int, rest: str) -> None:
         port, _, data = rest.partition(" ")
@@ -271,6 +273,17 @@ def _address(text: str) -> int:
     if text.count(".") == 3:
         return int.from_bytes(bytes(int(p) for p in text.split(".")), "big")
     return int(text, 0)
+
+
+def ports_named(text: str) -> set[int]:
+    """The ports that an STF file sends packets to, expects them from, or replicates them to."""
+    ports: set[int] = set()
+    for line in text.splitlines():
+        word, *rest = line.split("#", 1)[0].lower().split()[:3] or [""]
+        where = {"mirroring_add": 1, "mc_node_create": 1}.get(word, 0)
+        if word in (*_PACKET_COMMANDS, "mirroring_add", "mc_node_create") and len(rest) > where:
+            ports |= {int(rest[where], 0)} if rest[where].isdigit() else set()
+    return ports
 
 
 def run_stf(target: Target, path: Path) -> Report:

@@ -23,6 +23,7 @@ from p4.v1 import p4runtime_pb2
 PORT_KINDS = ("veth", "pcap")
 _THRIFT_PORT = 9090
 _DIGEST_WAIT_S = 0.5
+_GROUP_SIZE = 128  # members that a selector's group may grow to
 
 
 class _Item:
@@ -88,9 +89,13 @@ class Bmv2(Target):
             raise
         self._groups: dict[int, list[tuple[int, int]]] = {}
         self._sessions: set[int] = set()
-        self._entries = 0
+        # What P4Runtime leaves to the controller to number.
+        self._entries = self._members = self._member_groups = 0
         for digest in self.p4info.digests:
             self._enable_digest(digest.preamble.id)
+
+    def __enter__(self) -> Bmv2:
+        return self
 
     @property
     def log(self) -> Path:
@@ -214,21 +219,120 @@ class Bmv2(Target):
         return entity
 
     def _set_action(self, entry: Any, table: Any, name: str, data: Mapping[str, int] | Sequence[int]) -> None:
-        wanted = {ref.id for ref in table.action_refs}
-        allowed = [a for a in self.p4info.actions if a.preamble.id in wanted]
-        info = self._named(f"action of table '{table.preamble.name}'", allowed, name).message
+        allowed = {ref.id for ref in table.action_refs}
+        self._fill_action(
+            entry.action.action, allowed, f"action of table '{table.preamble.name}'", name, data
+        )
+
+    def _fill_action(
+        self, message: Any, allowed: set[int], kind: str, name: str, data: Mapping[str, int] | Sequence[int]
+    ) -> None:
+        actions = [a for a in self.p4info.actions if a.preamble.id in allowed]
+        info = self._named(kind, actions, name).message
         names = [p.name for p in info.params]
         given = list(data.items()) if isinstance(data, Mapping) else list(zip(names, data, strict=False))
         if {n for n, _ in given} != set(names) or len(data) != len(names):
             raise TargetError(
                 "INVALID_ARGUMENT", f"action '{info.preamble.name}' takes {names}, given {list(data)}"
             )
-        entry.action.action.action_id = info.preamble.id
+        message.action_id = info.preamble.id
         ids = {p.name: p.id for p in info.params}
         for parameter, value in given:
-            added = entry.action.action.params.add()
+            added = message.params.add()
             added.param_id = ids[parameter]
             added.value = as_bytes(_unsigned(f"parameter '{parameter}' of action '{name}'", value))
+
+    # ---- action profiles and selectors
+
+    def add_member(self, profile: str, action: str, data: Mapping[str, int] | Sequence[int] = ()) -> int:
+        self._members += 1
+        self._write("INSERT", self._member(profile, self._members, (action, data)))
+        return self._members
+
+    def modify_member(
+        self, profile: str, member: int, action: str, data: Mapping[str, int] | Sequence[int] = ()
+    ) -> None:
+        self._write("MODIFY", self._member(profile, member, (action, data)))
+
+    def delete_member(self, profile: str, member: int) -> None:
+        self._write("DELETE", self._member(profile, member, None))
+
+    def set_group(self, profile: str, members: Sequence[int], *, group: int | None = None) -> int:
+        entity = p4runtime_pb2.Entity()
+        entry = entity.action_profile_group
+        entry.action_profile_id = self._profile(profile).preamble.id
+        if group is None:
+            self._member_groups += 1
+        entry.group_id = self._member_groups if group is None else group
+        entry.max_size = max(len(members), _GROUP_SIZE)
+        for member in members:
+            added = entry.members.add()
+            added.member_id, added.weight = member, 1
+        self._write("INSERT" if group is None else "MODIFY", entity)
+        return int(entry.group_id)
+
+    def delete_group(self, profile: str, group: int) -> None:
+        entity = p4runtime_pb2.Entity()
+        entity.action_profile_group.action_profile_id = self._profile(profile).preamble.id
+        entity.action_profile_group.group_id = group
+        self._write("DELETE", entity)
+
+    def insert_indirect(
+        self,
+        table: str,
+        match: Mapping[str, MatchValue],
+        *,
+        member: int | None = None,
+        group: int | None = None,
+        priority: int = 0,
+    ) -> int:
+        self._write("INSERT", self._indirect(table, match, member, group, priority))
+        self._entries += 1
+        return self._entries - 1
+
+    def modify_indirect(
+        self,
+        table: str,
+        match: Mapping[str, MatchValue],
+        *,
+        member: int | None = None,
+        group: int | None = None,
+        priority: int = 0,
+    ) -> None:
+        self._write("MODIFY", self._indirect(table, match, member, group, priority))
+
+    def _indirect(
+        self,
+        table: str,
+        match: Mapping[str, MatchValue],
+        member: int | None,
+        group: int | None,
+        priority: int,
+    ) -> p4runtime_pb2.Entity:
+        if (member is None) == (group is None):
+            raise TargetError("INVALID_ARGUMENT", f"table '{table}': an entry has a member or a group")
+        entity = self._entry(table, match, priority, None)
+        if member is None:
+            entity.table_entry.action.action_profile_group_id = group
+        else:
+            entity.table_entry.action.action_profile_member_id = member
+        return entity
+
+    def _profile(self, name: str) -> Any:
+        return self._named("action profile", self.p4info.action_profiles, name).message
+
+    def _member(
+        self, profile: str, member: int, action: tuple[str, Mapping[str, int] | Sequence[int]] | None
+    ) -> p4runtime_pb2.Entity:
+        info = self._profile(profile)
+        entity = p4runtime_pb2.Entity()
+        entry = entity.action_profile_member
+        entry.action_profile_id, entry.member_id = info.preamble.id, member
+        if action is not None:
+            users = set(info.table_ids)
+            allowed = {r.id for t in self.p4info.tables if t.preamble.id in users for r in t.action_refs}
+            self._fill_action(entry.action, allowed, f"action of profile '{info.preamble.name}'", *action)
+        return entity
 
     # ---- replication
 
