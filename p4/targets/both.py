@@ -49,7 +49,8 @@ class FieldDifference:
 
 def field_differences(program: ir.Program, difference: Difference) -> list[FieldDifference]:
     """The fields in which two packets differ, as the program's own parser reads them."""
-    with TracedEngine(program) as reader:
+    reader = TracedEngine(program)
+    with reader:
         ours, theirs = (_read(reader, data) for data in (difference.engine, difference.bmv2))
     names = list(dict.fromkeys([*ours, *theirs]))
     return [FieldDifference(n, ours.get(n), theirs.get(n)) for n in names if ours.get(n) != theirs.get(n)]
