@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
+from analysis.compare import cli as compare_cli
 from analysis.report import cli as report_cli
 from analysis.reproduce import cli as reproduce_cli
 from analysis.sweep import cli as sweep_cli
@@ -48,6 +49,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     sweep_cli.add_commands(subparsers)
     reproduce_cli.add_commands(subparsers)
     report_cli.add_commands(subparsers)
+    compare_cli.add_commands(subparsers)
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +69,9 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
         "--memory", metavar="SIZE[,SIZE]", help="switch memory; more than one also sweeps over them"
     )
     parser.add_argument(
-        "--compute", metavar="TRACE", help="measured compute times: a file of `netfold trace`, or a shipped one"
+        "--compute",
+        metavar="TRACE",
+        help="measured compute times: a file of `netfold trace`, or a shipped one",
     )
     parser.add_argument("--recirculation", metavar="both|free|tofino")
     parser.add_argument("--residual", metavar="none|host", help="what to do with the last cut edges")
