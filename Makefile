@@ -23,8 +23,8 @@ check: .venv/.installed  ## lint and types
 	$(BIN)/mypy
 
 # The full-size graph and plan take minutes more: make bench BENCH="sim p4 graphs plan"
-BENCH ?= sim p4
-bench: .venv/.installed  ## the simulation beside stock ns-3 point-to-point forwarding, and the P4 engine
+BENCH ?= sim p4 emulator
+bench: .venv/.installed  ## the simulation beside stock ns-3 forwarding, the P4 engine, the emulator's hosts and switch
 	$(BIN)/python -m tests.benchmarks $(BENCH)
 
 build: .venv/.tools  ## developers: the extension modules beside the sources, from build/dev

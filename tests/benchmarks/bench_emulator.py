@@ -1,0 +1,306 @@
+"""Packets a second of the emulator: `python tests/benchmarks/bench_emulator.py` prints a table.
+
+Rates are packets over wall time, all processes started and waiting before the clock starts; beside them the
+CPU time of each packet over all processes, which other load on the machine disturbs less. What is counted is
+what arrived, and that it is right is checked. The veth rows need root; without it they are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from emulator.host import BURST, EthDev, Lcore, Mempool, PacketEthDev, ShmEthDev, ShmLink, wait
+from emulator.host.veth import make_veth, own_namespace
+from emulator.switch import engine_switch
+from emulator.wire import BYPASS, FRAME, PacketType, blank, seal
+from p4.programs import SWITCHGNN
+from p4.targets import Target
+
+WORKERS = 8
+SLOTS = 65536  # sums in the switch, one contribution to each from every worker
+FIRST_IP = 0x0A000001
+LINK_PACKETS = 62500 * BURST
+VETH_PACKETS = 6250 * BURST
+SCAPY_PACKETS = 125 * BURST  # it is slow
+WINDOW = 512  # packets on their way where nothing says that a queue is full
+FULL_S = 200e-6  # until the next look whether a full ring has room
+
+
+def cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def frames_of(worker: int, kind: PacketType) -> np.ndarray:
+    """A burst of one worker's packets."""
+    frames = blank(BURST)
+    agg = frames["agg"]
+    agg["type"], agg["job"], agg["worker"], agg["count"], agg["round"] = kind, 1, worker, 1, 1
+    frames["values"] = worker + 1
+    frames["ethernet"]["dst"] = [2, 0, 0, 0, 0, (worker + 1) % WORKERS]
+    frames["ipv4"]["src"] = FIRST_IP + worker
+    frames["ipv4"]["dst"] = FIRST_IP + (worker + 1) % WORKERS
+    if kind == PacketType.DIRECT:
+        agg["flags"] = BYPASS
+    seal(frames)
+    return frames
+
+
+def exchange(
+    port: EthDev,
+    barrier: Barrier,
+    *,
+    worker: int,
+    kind: PacketType = PacketType.DIRECT,
+    send: int = 0,
+    receive: int = 0,
+    mine: Any = None,
+    theirs: Any = None,
+) -> float:
+    """Sends `send` packets for slots 0, 1, ... and takes in `receive`, checking each. CPU seconds.
+
+    ``mine``, ``theirs``: shared numbers, how many this side and the one it sends to have received: no more
+    than WINDOW are on their way.
+    """
+    pool = Mempool(4096, data_room=256)
+    port.configure(pool)
+    port.start()
+    frames = frames_of(worker, kind)
+    view = pool.view(FRAME)
+    numbers = np.arange(BURST, dtype=np.uint32)
+    wanted = WORKERS * (WORKERS + 1) // 2 if kind == PacketType.PARTIAL else (worker - 1) % WORKERS + 1
+    seen = np.zeros(max(send, receive, SLOTS), bool)
+    barrier.wait()
+    start = cpu_s()
+    sent = received = 0
+    left = pool.alloc(0)
+    while sent < send or len(left) or received < receive:
+        if mine is not None:
+            mine.value = received
+        may = theirs is None or sent - theirs.value < WINDOW
+        if sent < send and not len(left) and may:
+            frames["agg"]["vertex"] = sent + numbers
+            left = pool.alloc(BURST)
+            pool.write(left, frames)
+            sent += BURST
+        taken = port.tx_burst(left) if len(left) else 0
+        left = left[taken:]
+        got = port.rx_burst(BURST)
+        if len(got):
+            assert (view["values"][got] == wanted).all()
+            seen[view["agg"]["vertex"][got]] = True
+            pool.free(got)
+            received += len(got)
+        elif not taken:
+            wait([port], FULL_S if sent < send or len(left) else 5)
+    assert received == receive == seen.sum(), (worker, received, receive)
+    if mine is not None:
+        mine.value = received
+    used = cpu_s() - start
+    barrier.wait()
+    return used
+
+
+def timed(
+    jobs: list[Callable[[Barrier], Lcore]], extra_cpu: Callable[[], float] = lambda: 0.0
+) -> tuple[float, float]:
+    """Wall and CPU seconds between the barrier that starts the jobs and the one that ends them."""
+    barrier = get_context("fork").Barrier(len(jobs) + 1)
+    lcores = [job(barrier) for job in jobs]
+    barrier.wait(60)
+    start, before = time.perf_counter(), extra_cpu()
+    barrier.wait(300)
+    wall, after = time.perf_counter() - start, extra_cpu()
+    return wall, sum(lcore.join(60) for lcore in lcores) + after - before
+
+
+def row(name: str, packets: int, wall_s: float, used_s: float | None) -> None:
+    each = f"{used_s / packets * 1e6:>12.2f}" if used_s is not None else f"{'':>12}"
+    print(f"{name:44} {packets:>9} {packets / wall_s / 1e3:>10.0f} {each}", flush=True)
+
+
+def process_cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def one_way(name: str, ends: list[tuple[EthDev, list[Any]]], count: int, arrived: Any = None) -> None:
+    """The first port sends, the second receives, each in its own process, on its own CPU if there are two."""
+    (a, ours), (b, theirs) = ends
+    send = partial(exchange, a, worker=0, send=count, theirs=arrived)
+    receive = partial(exchange, b, worker=1, receive=count, mine=arrived)
+    wall, used = timed(
+        [lambda go: Lcore(send, go, keep=ours, cpu=0), lambda go: Lcore(receive, go, keep=theirs, cpu=1)]
+    )
+    row(name, count, wall, used)
+
+
+def endpoint_alone() -> None:
+    """One process has both ends: what an endpoint does for a packet it sends and one it receives."""
+    a, b = ShmLink().ends
+    pool = Mempool(4096, data_room=256)
+    ports = [ShmEthDev("net_shm0", a), ShmEthDev("net_shm1", b)]
+    for port in ports:
+        port.configure(pool)
+        port.start()
+    frames = frames_of(0, PacketType.DIRECT)
+    view = pool.view(FRAME)
+    wanted = frames["values"][0]
+    start, before = time.perf_counter(), cpu_s()
+    for first in range(0, LINK_PACKETS, BURST):
+        frames["agg"]["vertex"] = np.arange(first, first + BURST)
+        mbufs = pool.alloc(BURST)
+        pool.write(mbufs, frames)
+        assert ports[0].tx_burst(mbufs) == BURST
+        got = ports[1].rx_burst(BURST)
+        assert (view["values"][got] == wanted).all() and view["agg"]["vertex"][got[0]] == first
+        pool.free(got)
+    row(
+        "net_shm: an endpoint to itself, one process",
+        LINK_PACKETS,
+        time.perf_counter() - start,
+        cpu_s() - before,
+    )
+    for port in ports:
+        port.close()
+
+
+def one_link() -> None:
+    a, b = ShmLink().ends
+    ends = [(ShmEthDev("net_shm0", a), [a]), (ShmEthDev("net_shm1", b), [b])]
+    one_way("net_shm: endpoint to endpoint", ends, LINK_PACKETS)
+
+
+def control(target: Target) -> None:
+    """A star of 8 workers; every slot expects a contribution from each, and belongs to worker slot % 8."""
+    memory = {
+        "blocks_at": 0, "blocks": 1, "entries_at": 0, "entries": SLOTS, "edges_at": 0, "edges": 1,
+        "aggregators_at": 0, "aggregators": SLOTS, "workers_at": 0,
+    }  # fmt: skip
+    target.insert("job", {"job": 1}, "set_job", {"chunks": 1, "workers": WORKERS, "group": 1})
+    target.insert("memory", {"job": 1}, "set_memory", memory)
+    for worker in range(WORKERS):
+        to = {"port": worker, "mac": 0x020000000000 + worker}
+        target.insert("ipv4_lpm", {"dst": (FIRST_IP + worker, 32)}, "forward", to)
+        ip = {"ip": FIRST_IP + worker}
+        target.insert("worker", {"job": 1, "worker": worker}, "to_worker", to | ip)
+    target.register_array("block_size")[0] = SLOTS
+    target.register_array("entry_expected")[:SLOTS] = WORKERS
+    target.register_array("entry_owner")[:SLOTS] = np.arange(SLOTS) % WORKERS
+
+
+def through_the_switch(kind: PacketType, receive: int, name: str) -> None:
+    """8 workers, each with its link to the engine."""
+    links = [ShmLink() for _ in range(WORKERS)]
+    arrived = [get_context("fork").RawValue("q") for _ in range(WORKERS)]
+    ports = {worker: link.ends[1] for worker, link in enumerate(links)}
+
+    def host(worker: int) -> Callable[[Barrier], Lcore]:
+        end = links[worker].ends[0]
+        port = ShmEthDev(f"net_shm{worker}", end)
+        run = partial(exchange, port, worker=worker, kind=kind, send=SLOTS, receive=receive)
+        if kind == PacketType.DIRECT:
+            run = partial(run, mine=arrived[worker], theirs=arrived[(worker + 1) % WORKERS])
+        return lambda go: Lcore(run, go, keep=[end])
+
+    with engine_switch(SWITCHGNN, ports, control) as switch:
+        wall, used = timed([host(w) for w in range(WORKERS)], lambda: process_cpu_s(switch.pid))
+        counted = switch.statistics()
+    packets = WORKERS * SLOTS
+    assert counted["packets_in"] == packets and counted["packets_out"] == WORKERS * receive
+    row(name, packets, wall, used)
+    print(f"{'':44} {packets / counted['batches']:.0f} packets a batch", flush=True)
+    for link in links:
+        link.close()
+
+
+def scapy_source(barrier: Barrier) -> float:
+    from scapy.layers.l2 import Ether
+    from scapy.sendrecv import sendp
+
+    packets = [Ether(frame.tobytes()) for frame in frames_of(0, PacketType.DIRECT)] * (SCAPY_PACKETS // BURST)
+    barrier.wait()
+    start = cpu_s()
+    sendp(packets, iface="veth0", verbose=False)
+    used = cpu_s() - start
+    barrier.wait()
+    return used
+
+
+def scapy_sink(barrier: Barrier) -> float:
+    from scapy.sendrecv import sniff
+
+    start = 0.0
+
+    def begin() -> None:
+        nonlocal start
+        barrier.wait()
+        start = cpu_s()
+
+    got = sniff(
+        iface="veth1",
+        count=SCAPY_PACKETS,
+        timeout=60,
+        started_callback=begin,
+        lfilter=lambda p: len(p) == 182,
+    )
+    assert len(got) == SCAPY_PACKETS
+    used = cpu_s() - start
+    barrier.wait()
+    return used
+
+
+def on_a_veth() -> None:
+    """In a process of its own, whose network goes with it."""
+    own_namespace()
+    Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+    make_veth("veth0", "veth1")
+    ends: list[tuple[EthDev, list[Any]]] = []
+    for interface in ("veth0", "veth1"):
+        port = PacketEthDev(f"net_af_packet{len(ends)}", interface)
+        port.promiscuous = True  # the frames' addresses are not the interfaces'
+        ends.append((port, []))
+    arrived = get_context("fork").RawValue("q")
+    one_way("net_af_packet: endpoint to endpoint on a veth", ends, VETH_PACKETS, arrived)
+    wall, used = timed([lambda go: Lcore(scapy_source, go), lambda go: Lcore(scapy_sink, go)])
+    row("scapy sendp and sniff on the same veth", SCAPY_PACKETS, wall, used)
+
+
+def main() -> None:
+    """One row for each way a packet can go."""
+    if sys.argv[1:] == ["veth"]:
+        on_a_veth()
+        return
+    machine = platform.processor() or platform.machine()
+    cpus = len(os.sched_getaffinity(0))
+    print(f"{machine}, {cpus} CPUs, load {os.getloadavg()[0]:.1f}; frames of 182 bytes, bursts of {BURST}")
+    print(f"{'way':44} {'packets':>9} {'k/s':>10} {'CPU us each':>12}")
+    endpoint_alone()
+    one_link()
+    through_the_switch(PacketType.PARTIAL, SLOTS // WORKERS, "8 workers, engine switch adding up 8 to 1")
+    through_the_switch(PacketType.DIRECT, SLOTS, "8 workers, engine switch forwarding")
+    veth = subprocess.run([sys.executable, __file__, "veth"], check=False, stderr=subprocess.PIPE, text=True)
+    if veth.returncode:
+        print(f"veth: left out: {veth.stderr.strip().splitlines()[-1]}")
+    if not shutil.which("simple_switch_grpc"):
+        print("BMv2: left out: simple_switch_grpc is not on PATH")
+
+
+if __name__ == "__main__":
+    main()
