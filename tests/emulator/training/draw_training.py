@@ -1,0 +1,124 @@
+"""Trains through the switch and alone, and draws the loss curves, for the README.
+
+python tests/emulator/training/draw_training.py [digits] [standin] [debian]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emulator.cluster.faults import parse_faults
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.settings import Settings
+from emulator.cluster.topology import Topology
+from emulator.cluster.virtual import VirtualCluster
+from emulator.propagation import LocalSum, SwitchSum
+from emulator.protocol.dcqcn import DcqcnConfig
+from emulator.protocol.endpoint import Timing
+from emulator.training import Shape, train
+from workloads.graphs import Graph, load_graph
+from workloads.graphs.csr import build_csr
+from workloads.graphs.graph import Provenance, make_graph
+from workloads.partition import partition_graph
+from workloads.plan import make_plan
+from workloads.training.data import training_data
+
+WORKERS = 8
+FIGURE = Path("docs/figures/training-through-the-switch.png")
+DCQCN = DcqcnConfig(
+    line_bps=100e9, g=1 / 256, alpha_timer_ns=55_000, increase_timer_ns=55_000, byte_counter_bytes=10_000_000,
+    fast_recovery_rounds=5, rai_bps=20e6, rhai_bps=200e6, min_rate_bps=400e6, cnp_interval_ns=50_000,
+)  # fmt: skip
+
+
+def digits(neighbours: int = 10) -> Graph:
+    """The k nearest neighbours of scikit-learn's 1,797 handwritten digits."""
+    from sklearn.datasets import load_digits
+    from sklearn.neighbors import NearestNeighbors
+
+    found = load_digits()
+    near = (
+        NearestNeighbors(n_neighbors=neighbours + 1).fit(found.data).kneighbors(return_distance=False)[:, 1:]
+    )
+    rows = np.repeat(np.arange(len(near)), neighbours)
+    return make_graph(
+        f"digits, {neighbours} nearest neighbours",
+        build_csr(len(near), rows.astype(np.int64), near.reshape(-1).astype(np.int64)),
+        Provenance("real", "scikit-learn's load_digits"),
+        feature_width=64,
+        num_classes=10,
+        features=(found.data / 16).astype(np.float32),
+        labels=found.target.astype(np.int32),
+    )
+
+
+def through_switch(graph: Graph, shape: Shape, rules: list[str], virtual: bool) -> dict[str, Any]:
+    """One training run through the switch: its history and what it took."""
+    data = training_data(graph, shape.seed)
+    partition = partition_graph(graph, WORKERS)
+    plans, job_of = {}, {}
+    for number, width in enumerate(shape.widths(data), 1):
+        plans[number] = make_plan(graph, partition, width=width, memory_bytes=10_000_000)
+        job_of[width] = number
+    topology = Topology(WORKERS)
+    settings = Settings(Timing(1_000_000, 1_000_000_000, 60_000_000_000), DCQCN)
+    made = VirtualCluster if virtual else ProcessCluster
+    started = time.perf_counter()
+    with made(topology, plans, parse_faults(rules, topology), settings) as cluster:
+        cluster.load()
+        sums = SwitchSum(graph, partition, cluster, job_of)
+        history = train(graph, data, sums, shape)
+        measured = cluster.measured()
+    total = {name: sum(w.get(name, 0) for w in measured.workers) for name in ("uploads", "results", "pulls")}
+    return {
+        "losses": history.losses, "scores": history.scores, "propagations": len(sums.steps),
+        "saturated": sums.saturated, "wall_s": time.perf_counter() - started, "faults": measured.faults,
+        **total,
+    }  # fmt: skip
+
+
+def main() -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    wanted = sys.argv[1:] or ["digits", "standin", "debian"]
+    graphs = {
+        "digits": (digits, Shape(epochs=100, hidden=16)),
+        "standin": (lambda: load_graph("reddit", scale=0.005, features=True), Shape(epochs=40, hidden=16)),
+        "debian": (lambda: load_graph("debian", features=True), Shape(epochs=30, hidden=16)),
+    }
+    figure, axes = plt.subplots(1, len(wanted), figsize=(4 * len(wanted), 3.2), squeeze=False)
+    for axis, name in zip(axes[0], wanted, strict=True):
+        load, shape = graphs[name]
+        graph = load()
+        data = training_data(graph, shape.seed)
+        alone = train(graph, data, LocalSum(graph), shape)
+        axis.plot(alone.losses, color="black", lw=3, alpha=0.3, label="one process")
+        for rules, label, style in (([], "through the switch", "-"), (["*: loss=0.01"], "1 % loss", ":")):
+            run = through_switch(graph, shape, rules, virtual=True)
+            axis.plot(run["losses"], style, label=label)
+            gap = float(np.max(np.abs(np.array(run["losses"]) - alone.losses)))
+            told = {k: v for k, v in run.items() if k not in ("losses", "scores")}
+            print(json.dumps({"graph": graph.name, "faults asked": rules, "largest loss gap": gap,
+                              "loss": run["losses"][-1], "loss alone": alone.losses[-1],
+                              "accuracy": run["scores"][-1], "accuracy alone": alone.scores[-1], **told}),
+                  flush=True)  # fmt: skip
+        axis.set_title(f"{graph.name}\n{WORKERS} workers, 4-layer GCN", fontsize=9)
+        axis.set_xlabel("epoch")
+        axis.set_ylabel("training loss")
+        axis.legend(fontsize=8, title="emulated in virtual time", title_fontsize=7)
+    figure.tight_layout()
+    FIGURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(FIGURE, dpi=120)
+
+
+if __name__ == "__main__":
+    main()
