@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from emulator.cluster.faults import parse_faults
-from emulator.cluster.topology import Topology
 from emulator.cluster.settings import Settings
+from emulator.cluster.topology import Topology
 from emulator.cluster.virtual import VirtualCluster
 from emulator.protocol.dcqcn import DcqcnConfig
 from emulator.protocol.endpoint import Timing

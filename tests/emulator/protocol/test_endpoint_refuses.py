@@ -47,13 +47,10 @@ class Bench:
 
     def state(self) -> Any:
         receiver, sender = self.endpoint._receiver, self.endpoint._sender
-        return copy.deepcopy(
-            (
-                receiver.done.tolist(), receiver.pending, receiver.totals.tolist(),
-                receiver._arrived.tolist(), sender.next, sender.queued, self.endpoint.state, self.endpoint.passed, self.endpoint._barrier,
-                len(self.endpoint._control),
-            )
-        )  # fmt: skip
+        endpoint = self.endpoint
+        received = receiver.done.tolist(), receiver.totals.tolist(), receiver._arrived.tolist()
+        barriers = endpoint.state, endpoint.passed, endpoint._barrier, len(endpoint._control)
+        return copy.deepcopy((received, receiver.pending, sender.next, sender.queued, barriers))
 
     def give(self, frames: Any, size: int = FRAME_BYTES) -> None:
         self.endpoint.receive(frames, np.full(len(frames), size), 10)
