@@ -12,6 +12,7 @@ from p4.codegen.statements import has_exit
 from p4.codegen.tables import TableWriter, annotated_name, scalar_bits
 from p4.lang import ir
 from p4.lang import types as ty
+from p4.lang.diagnostics import Diagnostic, P4Error
 
 
 @dataclass
@@ -270,6 +271,7 @@ class ControlWriter(BlockWriter):
             member = self.member(table.name)
             self.tables[table] = f"{member}_apply"
             tables.append((table, member))
+        self._check_action_names(action_path)
         self._find_exits()
         for action in [
             *self.shared.program.actions,
@@ -294,6 +296,13 @@ class ControlWriter(BlockWriter):
             out.add(self.fields)
             out.add(self.code)
         return control in self.exiting
+
+    def _check_action_names(self, paths: dict[ir.Action, str]) -> None:
+        known: dict[str, ir.Action] = {}
+        for action, path in paths.items():
+            if known.setdefault(path, action) is not action:
+                message = f"action '{action.name}' has the control plane's name of another: '{path}'"
+                raise P4Error([Diagnostic(action.span, message, '@name("...") on one of them')])
 
     def _find_exits(self) -> None:
         """Which actions, tables and blocks may exit, by what they call."""

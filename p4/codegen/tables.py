@@ -35,6 +35,14 @@ def scalar_bits(type_: ty.Type) -> int:
     return ty.bit_width(base) or 0
 
 
+def _annotated_priority(entry: ir.Entry, rank: int) -> int:
+    """The number in BMv2's @priority(n), the lowest n first; `rank` without one."""
+    for note in entry.annotations:
+        if note.name == "priority" and len(note.body) == 3:
+            rank = parse_number(note.body[1].text)[0]
+    return rank
+
+
 def matched_keys(table: ir.Table) -> list[ir.Key]:
     """The keys that entries match; a selector's keys only choose among a group's members."""
     return [k for k in table.keys if k.match_kind != "selector"]
@@ -216,33 +224,40 @@ class TableWriter(StatementWriter):
         return int(value.value) & ((1 << width) - 1) if width else int(value.value)
 
     def _entries(self, table: ir.Table) -> tuple[EntryInfo, ...]:
-        """Entries as written. Of those without a priority the first wins, unless the table says otherwise."""
-        largest = table.properties.get("largest_priority_wins")
-        descending = not (isinstance(largest, ir.Const) and largest.value is False)
+        """Entries as written, with the priorities that the specification gives them (14.2.1.4)."""
         if table.entries and "implementation" in table.properties:
             raise unsupported(table.span, f"entries in table '{table.name}', whose actions are in a profile")
         out = []
-        for position, entry in enumerate(table.entries):
+        for entry, priority in zip(table.entries, self._priorities(table), strict=True):
             keys = []
             for key, match in zip(table.keys, entry.keys, strict=True):
                 width = scalar_bits(key.expr.type)
                 keys.append(self._entry_key(key, match, width))
             action, data = self._use(table, entry.use)
-            if entry.priority is not None:
-                priority = entry.priority if descending else -entry.priority
-            else:
-                priority = self._written_priority(entry, position)
             out.append(EntryInfo(tuple(keys), action, data, priority, entry.is_const))
         return tuple(out)
 
     @staticmethod
-    def _written_priority(entry: ir.Entry, position: int) -> int:
-        """By position, the first before the rest; or BMv2's @priority(n), the lowest n first."""
-        rank = position + 1
-        for note in entry.annotations:
-            if note.name == "priority" and len(note.body) == 3:
-                rank = parse_number(note.body[1].text)[0]
-        return -rank
+    def _priorities(table: ir.Table) -> list[int]:
+        """Of each entry; the largest wins. Where the table says the smallest does, they are negated."""
+        largest = table.properties.get("largest_priority_wins")
+        sign = -1 if isinstance(largest, ir.Const) and largest.value is False else 1
+        given = table.properties.get("priority_delta")
+        delta = int(given.value) if isinstance(given, ir.Const) else 1
+        entries = table.entries
+        if entries and entries[0].priority is not None:
+            out, last = [], 0
+            for entry in entries:
+                last = last - sign * delta if entry.priority is None else entry.priority
+                out.append(sign * last)
+            return out
+        if (
+            table.entries_are_const
+        ):  # nothing else can be in the table: the first wins, or BMv2's @priority(n)
+            return [-_annotated_priority(e, position + 1) for position, e in enumerate(entries)]
+        if sign > 0:
+            return [(len(entries) - 1 - position) * delta + 1 for position in range(len(entries))]
+        return [-(position * delta + 1) for position in range(len(entries))]
 
     def _entry_key(self, key: ir.Key, match: ir.Match, width: int) -> tuple[int, int, int]:
         """(value, mask or high end, prefix length)."""

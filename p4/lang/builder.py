@@ -11,7 +11,7 @@ from lark import Tree
 from p4.lang import ast
 from p4.lang.diagnostics import Collector, Span
 from p4.lang.names import Terminal
-from p4.lang.tokens import parse_number
+from p4.lang.tokens import STRING, parse_number
 
 Child = Any  # a Tree, a LarkToken or None: Lark's trees are not typed
 NO_ANNOTATIONS: tuple[ast.Annotation, ...] = ()
@@ -45,6 +45,8 @@ class TreeBuilder:
         out = []
         for token in tree.children:
             terminal = self.terminals[token.line]
+            if terminal.token.text == "name" and [t.kind for t in terminal.body[1:-1]] != [STRING]:
+                self.sink.error(terminal.token.span, "@name without a string", '@name("...")')
             out.append(ast.Annotation(terminal.token.span, terminal.token.text, terminal.body))
         return tuple(out)
 

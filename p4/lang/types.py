@@ -285,12 +285,17 @@ def has_type_vars(type_: Type) -> bool:
     return False
 
 
-def unify(formal: Type, actual: Type, bindings: dict[TypeVar, Type]) -> bool:
-    """Bind the variables of `formal` so that `actual` can be passed for it; False if it cannot."""
+def unify(formal: Type, actual: Type, bindings: dict[TypeVar, Type], *, exact: bool = False) -> bool:
+    """Bind the variables of `formal` so that `actual` can be passed for it; False if it cannot.
+
+    ``exact``: nothing is converted, as for the parameters of a parser or control.
+    """
     if UNKNOWN in (formal, actual) or actual == DONT_CARE:
         return True
     if isinstance(formal, TypeVar):
         known = bindings.get(formal)
+        if exact and known is not None:
+            return known == actual
         if known is None or (known == INT and isinstance(actual, (Bits, NewType, EnumType))):
             bindings[formal] = actual
             return True
@@ -298,13 +303,13 @@ def unify(formal: Type, actual: Type, bindings: dict[TypeVar, Type]) -> bool:
     match formal, actual:
         case Record(), Record() if formal.name == actual.name and formal.name and formal.args:
             return all(unify(f, a, bindings) for f, a in zip(formal.args, actual.args, strict=True))
-        case Record(), Record() if not actual.name or not formal.name:
+        case Record(), Record() if not exact and (not actual.name or not formal.name):
             if [n for n, _ in formal.fields] != [n for n, _ in actual.fields]:
                 return False
             return all(
                 unify(f, a, bindings) for (_, f), (_, a) in zip(formal.fields, actual.fields, strict=True)
             )
-        case Record(), Tuple(items):
+        case Record(), Tuple(items) if not exact:
             return len(formal.fields) == len(items) and all(
                 unify(f, a, bindings) for (_, f), a in zip(formal.fields, items, strict=True)
             )
@@ -332,7 +337,7 @@ def unify(formal: Type, actual: Type, bindings: dict[TypeVar, Type]) -> bool:
             )
         case Block(), Block():
             return formal.kind == actual.kind and _unify_params(formal.params, actual.params, bindings)
-    return _fits(formal, actual)
+    return formal == actual if exact else _fits(formal, actual)
 
 
 def _unify_params(
@@ -341,7 +346,11 @@ def _unify_params(
     """In order; a block may leave out the parameters that its type calls optional."""
     left = list(actual)
     for param in formal:
-        if left and param.direction == left[0].direction and unify(param.type, left[0].type, bindings):
+        if (
+            left
+            and param.direction == left[0].direction
+            and unify(param.type, left[0].type, bindings, exact=True)
+        ):
             left.pop(0)
         elif not param.optional:
             return False

@@ -53,11 +53,27 @@ class BlockChecker(TableChecker):
             return None
         with self.scope("parser"):
             params = self.params(node.params)
-            ctor_params = self.params(node.ctor_params, "ctor")
-            with self.scope():
+            ctor_params = self._ctor_params(node, "parser")
+            with self.scope(guarded=True):
                 parser = self._parser_body(node, type_, params, ctor_params)
         self.declare(node.name, parser, node.span)
         return parser
+
+    def _ctor_params(self, node: ast.ParserDecl | ast.ControlDecl, kind: str) -> tuple[ir.Variable, ...]:
+        """The constructor's parameters: values, externs, and blocks of a declared type of the same kind."""
+        for written in node.ctor_params:
+            type_ = written.type
+            named = self.lookup(type_.name) if isinstance(type_, ast.NamedType) else None
+            if isinstance(named, (ir.Parser, ir.Control)):
+                what = f"constructor parameter '{written.name}' of type {named.name}, which has a body"
+                self.sink.error(written.span, what, f"a {kind} type: {kind} T(...);")
+        params = self.params(node.ctor_params, "ctor")
+        for param in params:
+            if isinstance(param.type, ty.Block) and param.type.kind != kind:
+                self.sink.error(
+                    param.span, f"constructor parameter '{param.name}': a {param.type.kind}", f"a {kind}"
+                )
+        return params
 
     def _parser_body(
         self,
@@ -90,7 +106,24 @@ class BlockChecker(TableChecker):
         if "start" not in names:
             self.sink.error(node.span, f"parser '{node.name}' has no state 'start'")
         states = tuple(self._state(s, names) for s in node.states)
+        self._check_end(node, states)
         return ir.Parser(node.name, type_, params, ctor, tuple(locals_), states, node.span, node.annotations)
+
+    def _check_end(self, node: ast.ParserDecl, states: tuple[ir.State, ...]) -> None:
+        """A way from start to accept or reject must exist."""
+        ways = {s.name: {c.state for c in s.transition.cases} for s in states}
+        for state in states:  # a select that no case matches ends in reject (error.NoMatch)
+            if state.transition.exprs and not any(_always(c) for c in state.transition.cases):
+                ways[state.name].add("reject")
+        seen, ahead = {"start"}, ["start"]
+        while ahead:
+            for name in ways.get(ahead.pop(), {"reject"}) - seen:
+                seen.add(name)
+                ahead.append(name)
+        if not seen & {"accept", "reject"}:
+            self.sink.error(
+                node.span, f"parser '{node.name}' never ends", "a way from start to accept or reject"
+            )
 
     def _value_set(self, node: ast.ValueSetDecl) -> ir.ValueSet:
         type_ = self.resolve(node.type)
@@ -120,6 +153,10 @@ class BlockChecker(TableChecker):
         for case in target.cases:
             self._known_state(case.state, case.span, names)
             matches = self.keyset(case.keyset, [e.type for e in exprs], "this case of select")
+            for match in matches or ():
+                for part in (match.value, match.second):
+                    if part is not None and match.kind != "set" and not self.is_compile_time(part):
+                        self.sink.error(part.span, "a value known only at run time in a case", "a constant")
             if matches is not None:
                 cases.append(ir.SelectCase(matches, case.state, case.span))
         return ir.Transition(exprs, tuple(cases), target.span)
@@ -136,11 +173,8 @@ class BlockChecker(TableChecker):
 
     def _selectable(self, type_: ty.Type) -> bool:
         base = base_of(type_)
-        if isinstance(base, (ty.Record, ty.Tuple)):
-            parts = [t for _, t in base.fields] if isinstance(base, ty.Record) else list(base.items)
-            return not (isinstance(base, ty.Record) and base.kind != "struct") and all(
-                map(self._selectable, parts)
-            )
+        if isinstance(base, ty.Tuple):
+            return all(map(self._selectable, base.items))
         return isinstance(base, (ty.Bits, ty.EnumType)) or base in (ty.BOOL, ty.ERROR, ty.UNKNOWN)
 
     def _known_state(self, name: str, span: Span, names: dict[str, Span]) -> None:
@@ -163,8 +197,8 @@ class BlockChecker(TableChecker):
             return None
         with self.scope("control"):
             params = self.params(node.params)
-            ctor_params = self.params(node.ctor_params, "ctor")
-            with self.scope():
+            ctor_params = self._ctor_params(node, "control")
+            with self.scope(guarded=True):
                 locals_: list[ir.VarDecl | ir.Instance | ir.Action | ir.Table] = []
                 for part in node.locals:
                     locals_.extend(self._control_part(part))
@@ -192,3 +226,8 @@ class BlockChecker(TableChecker):
                 instance = self.instance(part)
                 return [] if instance is None else [instance]
         return []
+
+
+def _always(case: ir.SelectCase) -> bool:
+    """Whether the case matches whatever comes."""
+    return all(m.kind == "any" for m in case.matches)

@@ -397,9 +397,19 @@ class CallChecker(ExpressionChecker):
                     )
                     return None
                 signature = fitting[0]
+                if not name and any(m.is_abstract for m in type_.methods):
+                    self.sink.error(
+                        span,
+                        f"{type_.name} has abstract methods",
+                        f"a declaration: {type_.name}(...) name = {{ ... }};",
+                    )
+                    return None
             case ty.Block("package"):
                 signature = ty.Signature(type_.name, variables, type_.params, None)
             case ty.Block() if declaration is not None:
+                if (type_.kind, self.context) in (("parser", "control"), ("control", "parser")):
+                    self.sink.error(span, f"a {type_.kind} made inside a {self.context}", f"a {self.context}")
+                    return None
                 params = tuple(ty.Param(v.name, v.direction, v.type) for v in declaration.ctor_params)
                 signature = ty.Signature(declaration.name, (), params, None)
             case ty.Block():
@@ -493,6 +503,15 @@ class CallChecker(ExpressionChecker):
                     f"{signature.name}<...>(...)",
                 )
                 return None
+        if not constant:
+            for param, value in zip(signature.params, values, strict=True):
+                if value is not None and param.type in bindings and bindings[param.type] == ty.INT:  # type: ignore[index]
+                    self.sink.error(
+                        value.span,
+                        f"the width of '{param.name}' of '{signature.name}' is not known",
+                        "e.g. 16w1",
+                    )
+                    return None
         bound = ty.substitute_signature(signature, bindings)
         arguments = []
         for param, arg, given in zip(bound.params, matched, values, strict=True):
@@ -564,7 +583,8 @@ class CallChecker(ExpressionChecker):
                 self.sink.error(arg.span, f"{what} has type {value.type}", f"exactly {param.type}")
                 return None
             return ir.Argument(param, value)
-        if isinstance(value.type, (ty.ApplyResult, ty.ActionRun)) or value.type == ty.VOID:
+        dropped = isinstance(value.type, (ty.ApplyResult, ty.ActionRun)) or value.type == ty.VOID
+        if dropped or (isinstance(value.type, ty.Block) and not constant):
             self.sink.error(arg.span, f"{what} is {value.type}", "a value")
             return None
         converted = self.convert(value, param.type, what) if not ty.has_type_vars(param.type) else value

@@ -81,6 +81,10 @@ class ConversionChecker(NameResolver):
         inner: ty.Type | None = target
         if isinstance(target, ty.EnumType):
             inner = target.underlying
+        if isinstance(source, ty.NewType) or isinstance(to, ty.NewType):
+            # Between a `type` and what it is made of, and no further in one step.
+            if base != target and not (source == ty.INT and isinstance(operand, ir.Const)):
+                inner = None
         if inner is None or not self._castable(base, inner, operand):
             if isinstance(base, (ty.Tuple, ty.Record, ty.ListOf)) and isinstance(
                 target, (ty.Tuple, ty.Record, ty.ListOf, ty.Stack)
@@ -170,6 +174,8 @@ class ConversionChecker(NameResolver):
                 return None
             pairs = [(self._part_of(value, n), t) for n, t in to.fields]
         else:
+            if not isinstance(value, ir.Aggregate) and not isinstance(to, ty.Tuple):
+                return None  # only a list expression becomes a struct, header or stack
             count = len(source.items) if isinstance(source, ty.Tuple) else 0
             types = self.item_types(to, count)
             if isinstance(source, ty.ListOf):

@@ -189,7 +189,7 @@ class ExpressionChecker(OperatorChecker):
         if name == "size":
             return ir.Const(ty.Bits(32), span, type_.size)
         if name in ("next", "last", "lastIndex"):
-            if name != "lastIndex" and self.context not in ("parser", "state"):
+            if self.context not in ("parser", "state"):
                 self.sink.error(span, f"'{name}' of a header stack outside a parser")
             if name == "lastIndex":
                 return ir.StackPart(ty.Bits(32), span, base, name)

@@ -64,10 +64,11 @@ Symbol: TypeAlias = (
 
 
 class Scope:
-    """One block's names."""
+    """One block's names. ``guarded``: names of the block around it that may not be hidden: its parameters."""
 
-    def __init__(self) -> None:
+    def __init__(self, guarded: frozenset[str] = frozenset()) -> None:
         self.symbols: dict[str, tuple[Symbol, Span | None]] = {}
+        self.guarded = guarded
 
 
 class NameResolver:
@@ -86,8 +87,10 @@ class NameResolver:
     # ---- scopes
 
     @contextmanager
-    def scope(self, context: str | None = None) -> Iterator[Scope]:
-        inner, outer_context = Scope(), self.context
+    def scope(self, context: str | None = None, *, guarded: bool = False) -> Iterator[Scope]:
+        """A new scope. ``guarded``: the one around it holds the parameters of the body that begins here."""
+        names = frozenset(self.scopes[-1].symbols) if guarded else self.scopes[-1].guarded
+        inner, outer_context = Scope(names), self.context
         self.scopes.append(inner)
         if context is not None:
             self.context = context
@@ -109,6 +112,8 @@ class NameResolver:
             where = f" (first at {known[1]})" if known[1] else ""
             self.sink.error(span, f"'{name}' is declared twice in the same scope{where}")
             return
+        if name in self.scopes[-1].guarded:
+            self.sink.error(span, f"'{name}' hides a parameter of this name", "another name")
         self.scopes[-1].symbols[name] = (symbol, span)
 
     def describe(self, symbol: Symbol) -> str:
@@ -171,6 +176,9 @@ class NameResolver:
             case ast.TupleType():
                 items = tuple(self._part(a) for a in node.args)
                 if node.kind == "tuple":
+                    for written, item in zip(node.args, items, strict=True):
+                        if isinstance(item, (ty.Extern, ty.Block)):
+                            self.sink.error(written.span, f"{item} in a tuple", "types with run-time values")
                     return ty.Tuple(items)
                 if len(items) != 1:
                     self.sink.error(node.span, f"list with {len(items)} type arguments", "list<T>")

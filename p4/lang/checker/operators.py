@@ -80,6 +80,9 @@ class OperatorChecker(ConversionChecker):
             common = ty.INT
         else:
             return self._mismatch(op, left, right, span)
+        if op in ("/", "%") and any(isinstance(v, ir.Const) and int(v.value) < 0 for v in (left, right)):
+            self.sink.error(span, f"'{op}' with a negative operand", "operands >= 0")
+            return unknown(span)
         left = self.convert(left, common, f"left of '{op}'")
         right = self.convert(right, common, f"right of '{op}'")
         if common == ty.INT and op in ("|+|", "|-|"):
@@ -91,12 +94,13 @@ class OperatorChecker(ConversionChecker):
                     span, f"'{op}' of {common}", "bit<> or int: division of signed values is not defined"
                 )
                 return unknown(span)
-            if any(isinstance(v, ir.Const) and int(v.value) < 0 for v in (left, right)):
-                self.sink.error(span, f"'{op}' with a negative operand", "operands >= 0")
-                return unknown(span)
             if isinstance(right, ir.Const) and right.value == 0:
                 self.sink.error(span, "division by zero")
                 return unknown(span)
+            if not (self.is_compile_time(left) and self.is_compile_time(right)):
+                self.sink.warning(
+                    span, f"'{op}' of values known only at run time: p4c and hardware refuse it"
+                )
         if op in _COMPARISONS:
             if isinstance(left, ir.Const) and isinstance(right, ir.Const):
                 return ir.Const(ty.BOOL, span, fold.compare(op, left.value, right.value))
@@ -136,7 +140,8 @@ class OperatorChecker(ConversionChecker):
             else:
                 self.sink.error(span, f"'{op}' of {left.type} and {right.type}", "operands of the same type")
                 return unknown(span)
-        if isinstance(left.type, (ty.Block, ty.Extern, ty.ApplyResult, ty.ActionRun, ty.SetOf)):
+        objects = (ty.Block, ty.Extern, ty.ApplyResult, ty.ActionRun, ty.SetOf, ty.TypeVar)
+        if isinstance(left.type, objects) or left.type == ty.VOID:
             self.sink.error(span, f"'{op}' of {left.type}", "values, not objects")
             return unknown(span)
         if isinstance(left, ir.Const) and isinstance(right, ir.Const):

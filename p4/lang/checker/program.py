@@ -96,7 +96,7 @@ class ProgramChecker(BlockChecker):
         underlying: ty.Bits | None = None
         values: list[int] = []
         if node.underlying is not None:
-            resolved = base_of(self.resolve(node.underlying))
+            resolved = self.resolve(node.underlying)
             if isinstance(resolved, ty.Bits) and resolved.width:
                 underlying = resolved
                 values = [self._enum_value(m, resolved) for m in node.members]

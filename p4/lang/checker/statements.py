@@ -15,8 +15,8 @@ class StatementChecker(CallChecker):
     returns: ty.Type = ty.VOID
     loops = 0
 
-    def block(self, node: ast.Block) -> ir.Block:
-        with self.scope():
+    def block(self, node: ast.Block, *, guarded: bool = False) -> ir.Block:
+        with self.scope(guarded=guarded):
             return ir.Block(node.span, self.items(node.items))
 
     def items(self, nodes: tuple[ast.Node, ...]) -> tuple[ir.Statement, ...]:
@@ -132,7 +132,9 @@ class StatementChecker(CallChecker):
             if type_ == ty.VOID:
                 self.sink.error(node.span, f"parameter '{node.name}' of type void")
             objects = isinstance(type_, (ty.Extern, ty.Block))
-            if node.direction and (objects or (type_ in (ty.INT, ty.STRING) and node.direction != "in")):
+            if node.direction and (
+                objects or type_ == ty.STRING or (type_ == ty.INT and node.direction != "in")
+            ):
                 self.sink.error(
                     node.span, f"parameter '{node.name}' of type {type_} with a direction", "no direction"
                 )
@@ -152,7 +154,7 @@ class StatementChecker(CallChecker):
             type_ = self.resolve(node.type)
             if type_ == ty.VOID:
                 self.sink.error(node.span, f"parameter '{node.name}' of type void")
-            if node.direction and isinstance(type_, (ty.Extern, ty.Block)):
+            if node.direction and (isinstance(type_, (ty.Extern, ty.Block)) or type_ == ty.STRING):
                 self.sink.error(
                     node.span, f"parameter '{node.name}' of type {type_} with a direction", "no direction"
                 )
@@ -161,6 +163,12 @@ class StatementChecker(CallChecker):
                 if node.direction in ("out", "inout"):
                     self.sink.error(node.span, f"a default for {node.direction} parameter '{node.name}'")
                 default = self.value(node.default, type_, f"the default of '{node.name}'")
+                if not self.is_compile_time(default):
+                    self.sink.error(
+                        node.default.span,
+                        f"the default of '{node.name}' is known only at run time",
+                        "a constant",
+                    )
             optional = any(a.name == "optional" for a in node.annotations)
             out.append(ty.Param(node.name, node.direction, type_, optional, default))
         return tuple(out)
@@ -170,6 +178,8 @@ class StatementChecker(CallChecker):
             variables = self.type_vars(node.type_params, node.span)
             params = self.param_types(node.params)
             returns = None if node.returns is None else self.resolve(node.returns)
+            if returns == ty.INT or isinstance(returns, (ty.Extern, ty.Block)):
+                self.sink.error(node.span, f"'{node.name}' returns {returns}", "a type with run-time values")
             return ty.Signature(node.name, variables, params, returns, node.is_abstract)
 
     def function_body(
@@ -189,7 +199,7 @@ class StatementChecker(CallChecker):
                 self.returns,
                 self.resolve(node.prototype.returns or ast.BaseType(node.span, "void")),
             )
-            body = self.block(node.body)
+            body = self.block(node.body, guarded=True)
             if self.returns not in (ty.VOID, ty.UNKNOWN) and not always_returns(body):
                 self.sink.error(
                     node.span, f"function '{node.name}' can end without a return", f"return of {self.returns}"
@@ -227,7 +237,7 @@ class StatementChecker(CallChecker):
             for variable in params:
                 self._check_action_param(variable)
             outer, self.returns = self.returns, ty.VOID
-            body = self.block(node.body)
+            body = self.block(node.body, guarded=True)
             self.returns = outer
         action = ir.Action(node.name, params, body, node.span, signature, node.annotations)
         self.declare(node.name, action, node.span)

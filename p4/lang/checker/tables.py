@@ -51,6 +51,46 @@ def type_text(node: ast.TypeNode) -> str:
     return "type"
 
 
+def _has_a_name(node: ast.Expr) -> bool:
+    """Whether a key's text can be its name for the control plane: fields and parts of them."""
+    match node:
+        case ast.Name() | ast.IntLiteral() | ast.TypeExpr():
+            return True
+        case ast.Member():
+            return _has_a_name(node.base)
+        case ast.Index():
+            return _has_a_name(node.base) and _has_a_name(node.index)
+        case ast.Slice():
+            return _has_a_name(node.base)
+        case ast.Call():
+            return isinstance(node.callee, ast.Member) and node.callee.name == "isValid"
+        case ast.Binary():
+            return node.op == "&" and _has_a_name(node.left)
+    return False
+
+
+def _alike(a: ir.Expr, b: ir.Expr) -> bool:
+    """Whether two expressions are written the same."""
+    if type(a) is not type(b):
+        return False
+    match a, b:
+        case ir.Const(), ir.Const():
+            return a.value == b.value
+        case ir.Var(), ir.Var():
+            return a.variable is b.variable
+        case ir.Field(), ir.Field():
+            return a.name == b.name and _alike(a.base, b.base)
+        case ir.Item(), ir.Item():
+            return _alike(a.base, b.base) and _alike(a.index, b.index)
+        case ir.Slice(), ir.Slice():
+            return (a.high, a.low) == (b.high, b.low) and _alike(a.base, b.base)
+        case ir.Cast(), ir.Cast():
+            return a.type == b.type and _alike(a.operand, b.operand)
+        case ir.Aggregate(), ir.Aggregate():
+            return len(a.items) == len(b.items) and all(map(_alike, a.items, b.items))
+    return True
+
+
 class TableChecker(MatchChecker):
     """`table` checks one table and declares it."""
 
@@ -60,6 +100,8 @@ class TableChecker(MatchChecker):
             if prop.name in properties:
                 self.sink.error(prop.span, f"property '{prop.name}' of table '{node.name}' twice")
             properties.setdefault(prop.name, prop)
+        if "entries" in properties and "key" in [*properties][[*properties].index("entries") :]:
+            self.sink.error(properties["entries"].span, "entries before the table's key", "key first")
         keys = self._keys(properties.get("key"))
         actions = self._actions(node, properties.get("actions"))
         table = ir.Table(
@@ -84,9 +126,19 @@ class TableChecker(MatchChecker):
         for name, prop in properties.items():
             if name not in ("key", "actions", "entries", "default_action", "size"):
                 assert isinstance(prop.value, ast.Expr)
-                table.properties[name] = self.expr(prop.value)
+                table.properties[name] = self._other_property(name, prop.value)
         self.declare(node.name, table, node.span)
         return table
+
+    def _other_property(self, name: str, node: ast.Expr) -> ir.Expr:
+        value = self.expr(node)
+        if name == "largest_priority_wins" and not (isinstance(value, ir.Const) and value.type == ty.BOOL):
+            self.sink.error(node.span, "largest_priority_wins", "true or false")
+        elif name == "priority_delta":
+            delta = value.value if isinstance(value, ir.Const) else 0
+            if not isinstance(delta, int) or isinstance(delta, bool) or delta <= 0:
+                self.sink.error(node.span, "priority_delta", "a constant above 0")
+        return value
 
     def _table_size(self, node: ast.Expr) -> ir.Expr | None:
         value = self.expr(node)
@@ -120,6 +172,10 @@ class TableChecker(MatchChecker):
                     element.span,
                     f"match kind '{element.match_kind}' is not supported",
                     ", ".join(KNOWN_MATCH_KINDS),
+                )
+            if not _has_a_name(element.expr) and not any(a.name == "name" for a in element.annotations):
+                self.sink.error(
+                    element.span, "a key that is not a field has no name", '@name("...") behind it'
                 )
             type_ = base_of(value.type)
             scalar = isinstance(type_, (ty.Bits, ty.EnumType)) or type_ in (ty.BOOL, ty.ERROR, ty.UNKNOWN)
@@ -205,6 +261,9 @@ class TableChecker(MatchChecker):
         params = action.signature.params
         if len(args) == len(params) and listed.bound:
             # The directional arguments may be repeated as the actions list has them.
+            for arg, bound_to in zip(args, listed.bound, strict=False):
+                if arg.value is not None and not _alike(self.expr(arg.value, bound_to.type), bound_to):
+                    self.sink.error(arg.span, f"{what}: another argument than in the actions list")
             args = args[len(listed.bound) :]
         data = tuple(p for p in params if not p.direction)
         bound = self.bind_call(
@@ -224,6 +283,7 @@ class TableChecker(MatchChecker):
             self.sink.error(prop.span, "entries of a table without a key")
             return ()
         out = []
+        self._check_priorities(prop.value, keys)
         for node in prop.value:
             assert isinstance(node, ast.Entry)
             matches = self.keyset(node.keyset, [k.expr.type for k in keys], "this entry")
@@ -237,6 +297,17 @@ class TableChecker(MatchChecker):
                 ir.Entry(matches, use, priority, node.is_const or prop.is_const, node.span, node.annotations)
             )
         return tuple(out)
+
+    def _check_priorities(self, entries: tuple[ast.Node, ...], keys: tuple[ir.Key, ...]) -> None:
+        """Only where several entries may match, and from the first entry on (spec 14.2.1.4)."""
+        ordered = any(k.match_kind in ("ternary", "range", "optional") for k in keys)
+        given = [e for e in entries if isinstance(e, ast.Entry) and e.priority is not None]
+        if given and not ordered:
+            self.sink.error(given[0].span, "a priority where at most one entry matches", "no priority")
+        elif given and given[0] is not entries[0]:
+            self.sink.error(
+                entries[0].span, "the first entry has no priority, a later one has", "priority = N:"
+            )
 
     def _check_match(self, key: ir.Key, match: ir.Match) -> None:
         """Whether this kind of set fits the key's match kind, and is constant."""

@@ -29,7 +29,8 @@ PARTS = {
             apply { t.apply(); }
         }
         parser tail(packet_in p, inout bit<8> r)(bit<8> add) { state start { r = r + add; transition accept; } }
-        parser tails(packet_in p, inout bit<8> r)(tail which) { state start { which.apply(p, r); transition accept; } }
+        parser some_tail(packet_in p, inout bit<8> r);
+        parser tails(packet_in p, inout bit<8> r)(some_tail which) { state start { which.apply(p, r); transition accept; } }
     """,
     "headers": "k_t k;",
     "parser": "tail(5) five; tails(five) t; state start { p.extract(h.k); transition select(h.k.op) { 6: more; default: accept; } } state more { t.apply(p, h.k.r); transition accept; }",

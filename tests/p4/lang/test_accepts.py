@@ -40,7 +40,7 @@ STATEMENTS = {
     "tuples": "tuple<bit<8>, bool> t = { 1, true }; p = t[0]; bool b = t[1] && t == { 8w1, true };",
     "invalid header": "hdr.h = {#}; hdr.u = {#}; hdr.h = (h_t){#};",
     "header methods": "hdr.h.setValid(); if (hdr.h.isValid()) hdr.h.setInvalid(); bool u = hdr.u.isValid();",
-    "stacks": "hdr.stack.push_front(1); hdr.stack.pop_front(2); hdr.stack[0] = hdr.h; hdr.stack[p].a = 1; bit<32> n = hdr.stack.lastIndex; p = (bit<8>)hdr.stack.size;",
+    "stacks": "hdr.stack.push_front(1); hdr.stack.pop_front(2); hdr.stack[0] = hdr.h; hdr.stack[p].a = 1; p = (bit<8>)hdr.stack.size;",
     "sizes": "bit<32> n = hdr.h.minSizeInBits() + hdr.u.maxSizeInBytes();",
     "equality of structures": "bool q = hdr.h == hdr.stack[1]; q = hdr.u.h != hdr.h;",
     "switch on a value": "switch (p) { 1: { p = 2; } 2: 3: { p = 4; } default: { p = 0; } }",

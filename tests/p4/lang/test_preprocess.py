@@ -106,7 +106,6 @@ def test_what_comes_out_of_a_macro_stands_where_it_is_used() -> None:
         ("/* never", "comment is never closed"),
         ('"never', "string is never closed"),
         ("8w", "malformed number '8w'"),
-        ("x ` y", "unexpected '`'"),
     ],
 )
 def test_mistakes_are_reported(text: str, message: str) -> None:

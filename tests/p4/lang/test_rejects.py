@@ -9,9 +9,13 @@ FRAME = """#include <core.p4>
 header h_t { bit<8> a; bit<16> b; int<8> s; }
 struct s_t { h_t h; h_t[2] stack; }
 enum E { A, B }
+type bit<8> typed_t;
+T any<T>(in T v) { return v; }
+void nothing() { }
+control other_t() { apply { } }
 control c(inout s_t hdr, inout bit<8> p, in bit<8> q) {
     action act(bit<8> n) { p = n; }
-    action dir(in bit<8> x, bit<8> n) { p = x + n; }
+    action dir(in bit<8> x, bit<8> n) { p = x + n; } other_t() other;
     table t { key = { p: exact; } actions = { act; } }
     apply {
 %s
@@ -44,6 +48,15 @@ STATEMENTS = [
     ("p = p / 0;", "division by zero"),
     ("p = p << -1;", "by -1"),
     ("hdr.h.s = hdr.h.s >> hdr.h.s;", "by int<8>"),
+    ("p = p / -1;", "'/' with a negative operand"),
+    ("bit<32> i = hdr.stack.lastIndex;", "outside a parser"),
+    ("tuple<bit<8>, bit<16>, int<8>> tt = { 1, 2, 3 }; hdr.h = tt;", "the assigned value has type tuple"),
+    ("typed_t v = (typed_t)hdr.h.b;", "cannot cast bit<16> to typed_t"),
+    ("bit<16> v = (bit<16>)(typed_t)p;", "cannot cast typed_t to bit<16>"),
+    ("bit<8> v = any(3);", "the width of 'v' of 'any' is not known"),
+    ("bit<8> p = 2;", "'p' hides a parameter"),
+    ("if (nothing() == nothing()) { }", "'==' of void"),
+    ("bit<8> v = any(other);", "argument for 'v' of 'any' is control"),
     ("bool b = E.A == 1;", "'==' of E and int"),
     ("E e = E.C;", "enum E has no member 'C'"),
     ("error e = error.Nope;", "unknown error 'Nope'"),
@@ -82,7 +95,7 @@ STATEMENTS = [
 def test_statement(statement: str, message: str) -> None:
     found = errors(FRAME % statement)
     assert any(message in e for e in found), found
-    assert all(e.startswith("t.p4:10:") for e in found), found
+    assert all(e.startswith("t.p4:14:") for e in found), found
 
 
 TOPS = [
@@ -127,7 +140,36 @@ TOPS = [
     ("control k()(bit<8> n) { apply { } } control m() { k() i; apply { i.apply(); } }", "argument 'n' of 'k' is missing"),
     ("package P(bit<8> n); P(true) main;", "has type bool"),
     ("bit<8> main() { return 1; } const bit<8> q = static_assert(false) ? 1 : 2;", "static_assert failed"),
+    ("parser p() { state start { transition start; } }", "parser 'p' never ends"),
+    ("parser p(in bit<8> b) { state start { transition select(b) { 1: start; _: start; } } }", "parser 'p' never ends"),
+    ("parser p(in bit<8> b, in bit<8> d) { state start { transition select(b) { d: accept; } } }", "known only at run time in a case"),
+    ("parser p(in bit<8> b, in bit<8> d) { state start { transition select(b) { 1 .. d: accept; } } }", "known only at run time in a case"),
+    ("parser p(in s_t h) { state start { transition select(h) { default: accept; } } }", "select of s_t"),
+    ("parser p() { state start { } } control k() { p() inner; apply { } }", "a parser made inside a control"),
+    ("control k() { apply { } } control m()(k inner) { apply { } }", "of type k, which has a body"),
+    ("parser p(); control m()(p inner) { apply { } }", "constructor parameter 'inner': a parser"),
+    ("control k(in bit<8> b) { action a() { } table t { key = { b + 1: exact; } actions = { a; } } apply { } }", "a key that is not a field has no name"),
+    ("control k(inout bit<8> b, inout bit<8> d) { action a(inout bit<8> x) { } table t { actions = { a(b); } default_action = a(d); } apply { } }",
+     "another argument than in the actions list"),
+    ("control k(in bit<8> b) { action a() { } table t { entries = { 1: a(); } key = { b: exact; } actions = { a; } } apply { } }", "entries before the table's key"),
+    ("control k(in bit<8> b) { action a() { } table t { key = { b: exact; } actions = { a; } entries = { priority = 3: 1: a(); } } apply { } }",
+     "a priority where at most one entry matches"),
+    ("control k(in bit<8> b) { action a() { } table t { key = { b: ternary; } actions = { a; } entries = { 1: a(); priority = 3: 2: a(); } } apply { } }",
+     "the first entry has no priority"),
+    ("control k() { table t { actions = { } largest_priority_wins = 1; } apply { } }", "largest_priority_wins"),
+    ("control k() { table t { actions = { } priority_delta = 0; } apply { } }", "priority_delta"),
+    ("enum typed_t F { X = 1 }", "enum over typed_t"),
+    ("@name(4) const bit<8> k = 1;", "@name without a string"),
+    ("extern void e(in string s);", "of type string with a direction"),
+    ("extern int e();", "'e' returns int"),
+    ("extern X { X(); abstract void f(); } package P(X x); P(X()) main;", "X has abstract methods"),
+    ("bit<8> f(in bit<8> a, in bit<8> b = any(8w1)) { return a; }", "known only at run time"),
+    ("extern X { X(); } const tuple<X> k = { };", "X in a tuple"),
+    ("control I<H, M>(inout H h, inout M m); package P<H, M>(I<H, M> a, I<H, M> b); struct n { } control x(inout n h, inout s_t m) { apply { } } "
+     "control y(inout s_t h, inout n m) { apply { } } P(x(), y()) main;", "argument for 'b' of 'P'"),
+    ("bit<8> f(in bit<8> a) { bit<8> a = 1; return a; }", "'a' hides a parameter"),
     ("@nope(", "never closed"),
+    ("const bit<8> k = 1 ` 2;", "unexpected '`'"),
     ("control k() { apply { bit<8> x = ; } }", "unexpected ';'"),
     ("struct q { bit<8> a }", "unexpected '}'"),
     ("control k( { apply { } }", "unexpected '{'"),
