@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from analysis.compare import cli as compare_cli
+from analysis.epoch_time import cli as epoch_time_cli
 from analysis.report import cli as report_cli
 from analysis.reproduce import cli as reproduce_cli
 from analysis.sweep import cli as sweep_cli
@@ -50,6 +51,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     reproduce_cli.add_commands(subparsers)
     report_cli.add_commands(subparsers)
     compare_cli.add_commands(subparsers)
+    epoch_time_cli.add_commands(subparsers, _scenario_options, _overrides)
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:

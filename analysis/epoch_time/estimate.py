@@ -1,9 +1,9 @@
 """The estimate: every system's epoch, layer by layer, with where each figure comes from.
 
 A synchronous system adds up, layer by layer, the slowest worker's compute, quantising, the propagation,
-dequantising. An asynchronous one (PipeGCN, SYLVIE) sends while it computes and uses what arrives an epoch later, so
-its steady epoch is the longer of all its compute and all the rest (quantising included: it shares the lane, not the
-kernels, of computing). The weights' all-reduce and the optimiser follow in every system.
+dequantising. An asynchronous one (PipeGCN, SYLVIE) sends while it computes and uses what arrives an epoch
+later, so its steady epoch is the longer of all its compute and all the rest (quantising included: it shares
+the lane, not the kernels, of computing). The weights' all-reduce and the optimiser follow in every system.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.epoch_time.links import host_based_ns, in_network_ns
+from analysis.epoch_time.links import host_based_ns, in_network_ns, way_ns
 from analysis.epoch_time.traffic import SCALE_BYTES, Sends, count_sends, count_uploads, vector_bytes
 from sim.scenario import Scenario
 from workloads.compute import Phase, allreduce_phase, compute_table, load_device
@@ -93,6 +93,7 @@ class Estimator:
         )
         stage("counting what crosses between workers")
         self.sends: Sends = count_sends(graph, self.partition)
+        self._plans: dict[int, Plan] = {}
         self.device = load_device(scenario.compute.device)
         self.table: pd.DataFrame | None = None
         self.trace: dict[str, Any] = {}
@@ -126,9 +127,11 @@ class Estimator:
 
     def plan(self, width: int) -> Plan:
         """switchgnn's plan at the scenario's memory."""
+        if width in self._plans:
+            return self._plans[width]
         self._stage(f"planning switchgnn at width {width}")
         switch = self.scenario.switch
-        return make_plan(
+        self._plans[width] = make_plan(
             self.graph,
             self.partition,
             width=width,
@@ -138,6 +141,7 @@ class Estimator:
             values_per_packet=switch.values_per_packet,
             seed=self.scenario.plan.seed,
         )
+        return self._plans[width]
 
     def host_based(
         self,
@@ -163,7 +167,7 @@ class Estimator:
             if base is not None:
                 self._quantiser(estimate, phase, vectors, base)
             self._add(
-                estimate, phase, "communicate", host_based_ns(wire, self.scenario), COUNTED, main, scales
+                estimate, phase, ("communicate", host_based_ns(wire, self.scenario), COUNTED), (main, scales)
             )
         return estimate
 
@@ -190,21 +194,22 @@ class Estimator:
                 owner = plan.owner[plan.block_vertices]
                 vectors = np.diag(np.bincount(owner, minlength=self.partition.k))
                 self._quantiser(estimate, phase, vectors, base)
-                ns += 2 * in_network_ns_range(self.scenario)
+                ns += 2 * way_ns(self.scenario)  # the workers agree on a range by one small packet each
             levels = self.sends.levels[plan.boundary[plan.block_vertices]]
             main = float(vector_bytes(phase.width, base)[levels].sum() + 4.0 * phase.width * rest.sum())
             scales = 0.0 if base is None else SCALE_BYTES * float(self.partition.k)
-            self._add(estimate, phase, "communicate", ns, COUNTED, main, scales)
+            self._add(estimate, phase, ("communicate", ns, COUNTED), (main, scales))
         return estimate
 
     def _compute(self, estimate: Estimate, phase: Phase) -> None:
         if phase.layer == 0:
             reduce, after = float(phase.pre_ns.max()), float(phase.post_ns.max())
-            self._add(estimate, phase, "weights", reduce, MODELLED)
-            self._add(estimate, phase, "weights", after, MEASURED)
+            self._add(estimate, phase, ("weights", reduce, MODELLED))
+            self._add(estimate, phase, ("weights", after, MEASURED))
             return
         where = MODELLED if self.table is None else MEASURED
-        self._add(estimate, phase, "compute", float(phase.pre_ns.max() + phase.post_ns.max()), where)
+        slowest = float(phase.pre_ns.max() + phase.post_ns.max())
+        self._add(estimate, phase, ("compute", slowest, where))
 
     def _quantiser(self, estimate: Estimate, phase: Phase, vectors: NDArray[Any], base: int) -> None:
         """Of the slowest worker: what it encodes (rows) and decodes (columns) in one propagation."""
@@ -218,10 +223,10 @@ class Estimator:
                 )
                 usual = traced.sum(1) if kind == "quantise" else traced.sum(0)
                 ns = ns * (count / np.maximum(usual, 1))
-                self._add(estimate, phase, kind, float(ns.max(initial=0.0)), MEASURED)
+                self._add(estimate, phase, (kind, float(ns.max(initial=0.0)), MEASURED))
                 continue
             moved = count.max(initial=0) * (4.0 * phase.width + phase.width * base / 8)
-            self._add(estimate, phase, kind, moved / self.device.memory_bytes_per_s * 1e9, MODELLED)
+            self._add(estimate, phase, (kind, moved / self.device.memory_bytes_per_s * 1e9, MODELLED))
 
     def _traced(self, phase: Phase, kind: str) -> NDArray[np.float64] | None:
         """float64[k]: the trace's quantiser time of each worker, or None where it has none."""
@@ -245,15 +250,10 @@ class Estimator:
 
     @staticmethod
     def _add(
-        estimate: Estimate,
-        phase: Phase,
-        kind: str,
-        ns: float,
-        where: str,
-        main: float = 0.0,
-        scales: float = 0.0,
+        estimate: Estimate, phase: Phase, part: tuple[str, float, str], sent: tuple[float, float] = (0.0, 0.0)
     ) -> None:
-        estimate.parts.append(Part(phase.layer, phase.direction, kind, ns, where, main, scales))
+        """part: kind, ns, provenance; sent: main and scale bytes."""
+        estimate.parts.append(Part(phase.layer, phase.direction, *part, *sent))
 
 
 def residual_sends(plan: Plan, workers: int) -> NDArray[np.float64]:
@@ -262,10 +262,3 @@ def residual_sends(plan: Plan, workers: int) -> NDArray[np.float64]:
     pairs = np.unique(rows.astype(np.int64) * workers + plan.owner[plan.residual_adj])
     flat = plan.owner[pairs // workers].astype(np.int64) * workers + pairs % workers
     return np.bincount(flat, minlength=workers * workers).reshape(workers, workers).astype(np.float64)
-
-
-def in_network_ns_range(scenario: Scenario) -> float:
-    """To the switch and back with one small packet each: how the workers agree on a range."""
-    from analysis.epoch_time.links import way_ns  # noqa: PLC0415
-
-    return way_ns(scenario)

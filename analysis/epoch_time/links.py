@@ -34,7 +34,7 @@ def host_based_ns(bytes_between: NDArray[np.float64], scenario: Scenario) -> flo
 
 
 def in_network_ns(uploads: Uploads, scenario: Scenario) -> float:
-    """Up, added, down, block after block, with a round trip to agree on each block's end; recirculation free."""
+    """Up, added, down, block after block, a round trip to agree on each block's end; recirculation free."""
     if not uploads.up.any():
         return 0.0
     host = max(uploads.up.max(), uploads.down.max()) * 8e9 / scenario.cluster.host_link_bps

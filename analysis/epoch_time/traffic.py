@@ -1,4 +1,6 @@
-"""Counted bytes: which worker sends how much in one propagation, host-based, quantised, or through the switch."""
+"""Counted bytes: which worker sends how much in one propagation, host-based, quantised, or through the
+switch.
+"""
 
 from __future__ import annotations
 
@@ -76,8 +78,8 @@ def count_sends(graph: Graph, partition: Partition) -> Sends:
 
 @dataclass(frozen=True)
 class Uploads:
-    """One in-network propagation. up, down: float64[k], bytes of each worker; across: float64[leaves, leaves],
-    bytes between leaves (empty in a star); blocks: how many; lane_bits: of an aggregator's values.
+    """One in-network propagation. up, down: float64[k], bytes of each worker; across: float64[leaves,
+    leaves], bytes between leaves (empty in a star); blocks: how many; lane_bits: of an aggregator's values.
     """
 
     up: NDArray[np.float64]
@@ -92,9 +94,9 @@ def count_uploads(
 ) -> Uploads:
     """Bytes through the switch: every block vertex uploads once and gets one result.
 
-    With `base`, values are quantised on one range for the whole propagation, so that integers can be added: b-bit
-    levels are lifted onto the 8-bit grid by the switch, and aggregator lanes of 16 bits hold the sum of up to 257
-    of them; a plan with more neighbours in a block needs 32 bits.
+    With `base`, values are quantised on one range for the whole propagation, so that integers can be added:
+    b-bit levels are lifted onto the 8-bit grid by the switch, and aggregator lanes of 16 bits hold the sum of
+    up to 257 of them; a plan with more neighbours in a block needs 32 bits.
     """
     k = plan.num_workers
     vertex = plan.block_vertices
@@ -112,8 +114,8 @@ def count_uploads(
         else np.full(len(vertex), 4.0 * width)
     )
     result = headers + width * lane_bits / 8
-    up = np.bincount(owner, weights=headers + payload, minlength=k)
-    down = np.bincount(owner, minlength=k) * result
+    up = np.bincount(owner, weights=headers + payload, minlength=k).astype(np.float64)
+    down = np.bincount(owner, minlength=k).astype(np.float64) * result
     leaves = scenario.cluster.leaves
     if not leaves:
         return Uploads(up, down, np.zeros((0, 0)), plan.num_blocks, lane_bits)
