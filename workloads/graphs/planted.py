@@ -15,7 +15,7 @@ from workloads.graphs.graph import Graph, Provenance, make_graph
 from workloads.graphs.standins import Shape, expected_degrees
 
 MEAN_DEGREE, INSIDE, FEATURE_WIDTH = 20, 0.6, 64
-NOISE = 6.0  # its deviation beside the features' own of 1: chosen so that models differ, see docs/training.md
+NOISE = 3.0  # its deviation beside the features' own of 1: chosen so that models differ, see docs/training.md
 LEAST_PER_CLASS = 50
 MAX_VERTICES = 2_000_000
 _BLOCK_STREAM, _DEGREE_STREAM, _NOISE_STREAM = 12, 13, 14
@@ -32,7 +32,9 @@ def planted(source: str, text: str, seed: int) -> Graph:
     weights = np.empty(n, dtype=np.int64)
     weights[_kernels.permutation(n, seed, _DEGREE_STREAM)] = expected_degrees(shape, n, MEAN_DEGREE)
     edges = n * MEAN_DEGREE // 2
-    indptr, indices, _ = _kernels.block_model(weights, block, classes, edges, round(INSIDE * edges), seed, None)
+    indptr, indices, _ = _kernels.block_model(
+        weights, block, classes, edges, round(INSIDE * edges), seed, None
+    )
     # Noise of another stream: features of as many blocks as vertices have no centre in common.
     noise = _kernels.block_features(np.arange(n, dtype=np.int32), FEATURE_WIDTH, seed + _NOISE_STREAM)
     features = _kernels.block_features(block, FEATURE_WIDTH, seed) + np.float32(NOISE) * noise
