@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
+    from emulator.cluster.measured import Measured
+    from emulator.cluster.prepare import Prepared
     from sim.scenario import Scenario
 
 DEFAULT_WORKERS = 8
@@ -52,6 +55,9 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         "--patience", type=float, default=DEFAULT_PATIENCE_S, metavar="S",
         help="seconds without anything new after which a run ends (default %(default)g)",
     )  # fmt: skip
+    emulate.add_argument(
+        "--compare", action="store_true", help="simulate the same propagations and compare what was sent"
+    )
     emulate.add_argument("--pcap", type=Path, metavar="FOLDER", help="what passes each switch port, as pcap")
     emulate.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="default: results/emulate-...")
     emulate.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -87,6 +93,8 @@ def _emulate(args: argparse.Namespace) -> int:
         finally:
             cluster.close()
         about = report.summary(prepared, measured, args.switch)
+        if args.compare:
+            about["substrates"] = _compare(scenario, prepared, measured, count)
         toml = dump_scenario(scenario, {"version": version("netfold")})
         report.write(folder, toml, prepared, measured, about)
     except BaseException:
@@ -96,7 +104,15 @@ def _emulate(args: argparse.Namespace) -> int:
         print(json.dumps(about | {"folder": str(folder.given)}, indent=2))
     else:
         report.show(about, str(folder.given))
-    return 0 if about["values_equal_oracle"] else 1
+    differs = any(not row["equal"] and not row["reason"] for row in about.get("substrates", ()))
+    return 0 if about["values_equal_oracle"] and not differs else 1
+
+
+def _compare(scenario: Scenario, prepared: Prepared, measured: Measured, count: int) -> list[dict[str, Any]]:
+    from emulator.compare import compare, simulate  # noqa: PLC0415
+
+    rows = compare(simulate(scenario, prepared, count), prepared, measured)
+    return [asdict(row) | {"equal": row.equal} for row in rows]
 
 
 def _scenario(args: argparse.Namespace) -> Scenario:

@@ -178,7 +178,18 @@ def show(about: Mapping[str, Any], folder: str) -> None:
         table.add_row("unused keys", ", ".join(about["unused_keys"]))
     table.add_row("provenance", str(about["provenance"]))
     table.add_row("records", folder)
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    console.print(table)
+    if "substrates" in about:
+        console.print(_substrates(about["substrates"]))
+
+
+def _substrates(rows: list[dict[str, Any]]) -> Table:
+    table = Table("", "simulated", "emulated", "", title="both substrates", title_justify="left", box=None)
+    for row in rows:
+        verdict = "equal" if row["equal"] else row["reason"] or "DIFFERS"
+        table.add_row(row["what"], f"{row['simulated']:,}", f"{row['emulated']:,}", verdict)
+    return table
 
 
 def _some(total: Mapping[str, int], names: tuple[str, ...]) -> str:

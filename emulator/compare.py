@@ -1,0 +1,117 @@
+"""One scenario in both substrates: what the simulation counts beside what was really sent.
+
+Timing is the simulation's alone and is not compared. Where both count the same thing they must agree, as long
+as no fault is injected and nobody was slow enough for a timeout. Differences by design are shown with their
+reason: leaves count their workers' reports before they pass one on (the simulation's workers report to the
+spine), host-based frames carry one chunk (the simulation fills the MTU) and end with a barrier as blocks do,
+and the simulation's clock stops with the last result, before the last block's reports are in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from emulator.cluster.measured import Measured
+from emulator.cluster.prepare import FCS_BYTES, Prepared
+from emulator.cluster.report import packets_by_kind
+from emulator.wire import FRAME_BYTES
+from sim.scenario import Scenario
+from workloads.compute import Phase
+
+# The simulation's names of the kinds of packets that carry values, and ours.
+VALUE_KINDS = {"upload": "upload", "partial": "partial", "result": "result", "raw": "direct", "pull": "pull"}
+COUNTED_BY_LEAVES = "leaves count reports and pass on one"
+STOPS = "the simulation stops with the last result"
+HOST_BARRIER = "host-based exchanges end with a barrier here"
+ONE_CHUNK = "host-based frames carry one chunk; the simulation's fill the MTU"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity. ``reason``: why it may differ; "" where it must not."""
+
+    what: str
+    simulated: int
+    emulated: int
+    reason: str = ""
+
+    @property
+    def equal(self) -> bool:
+        """Whether both say the same."""
+        return self.simulated == self.emulated
+
+
+def simulate(scenario: Scenario, prepared: Prepared, count: int) -> dict[str, Any]:
+    """The simulation's counts for the first `count` propagations of the epoch, without compute."""
+    from sim.engine import simulate as run  # noqa: PLC0415  (loads ns-3)
+
+    zero = np.zeros(prepared.topology.workers, np.int64)
+    steps = [prepared.propagations[i % len(prepared.propagations)] for i in range(count)]
+    phases = [Phase(p.layer, p.direction, p.width, zero, zero) for p in steps]
+    plans = {width: prepared.plans[number] for width, number in prepared.job_of.items()}
+    switch = replace(scenario.switch, recirculation="free")
+    system = replace(prepared.system, hierarchy=switch.hierarchy)
+    quiet = replace(scenario, switch=switch, loss=type(scenario.loss)())
+    return run(quiet, system, {p.width: plans[p.width] for p in steps}, phases).summary
+
+
+def compare(simulated: dict[str, Any], prepared: Prepared, measured: Measured) -> list[Row]:
+    """Row by row."""
+    kinds = packets_by_kind(measured.traffic)
+    hops = ("up", "down", "fabric") if prepared.topology.racks else ("up", "down")
+    rows = []
+    for hop in hops:
+        for theirs, ours in VALUE_KINDS.items():
+            sent = kinds[hop].get(ours, 0)
+            reason = ONE_CHUNK if theirs == "raw" and sent else ""
+            rows.append(Row(f"{hop}: {ours}", int(simulated[f"{hop}_{theirs}_frames"]), sent, reason))
+    for hop, theirs, ours in (
+        *(("up", "finish", "done"), ("down", "complete", "complete")),
+        *(("fabric", "finish", "done"), ("fabric", "complete", "complete")),
+    ):
+        if hop in hops:
+            rows.append(_barriers(simulated, prepared, kinds, (hop, theirs, ours)))
+    for hop in hops:
+        theirs = sum(int(simulated[f"{hop}_{kind}_frames"]) for kind in VALUE_KINDS if kind != "pull")
+        size = FRAME_BYTES + FCS_BYTES
+        ours = sum(kinds[hop].get(kind, 0) for kind in VALUE_KINDS.values() if kind != "pull")
+        if not kinds[hop].get("direct"):
+            payload = int(simulated[f"{hop}_payload_bytes"]) + theirs * (
+                FCS_BYTES + FRAME_BYTES - _values(prepared)
+            )
+            rows.append(Row(f"{hop}: bytes of values", payload, ours * size))
+    rows.append(Row("passes", int(simulated["passes"]), measured.switches.get("added", 0)))
+    bypassed = sum(worker.get("bypassed_chunks", 0) for worker in measured.workers)
+    rows.append(Row("bypassed", int(simulated["bypassed"]), bypassed))
+    rows.append(Row("saturated", int(simulated["saturated"]), measured.switches.get("saturated", 0)))
+    return [row for row in rows if row.simulated or row.emulated]
+
+
+def _barriers(
+    simulated: dict[str, Any],
+    prepared: Prepared,
+    kinds: dict[str, dict[str, int]],
+    which: tuple[str, str, str],
+) -> Row:
+    """Reports or completions on one hop, without those before the first propagation."""
+    hop, theirs, ours = which
+    topology = prepared.topology
+    before = (topology.racks if hop == "fabric" else topology.workers) * len(prepared.plans)
+    sent = kinds[hop].get(ours, 0) - before
+    counted = int(simulated[f"{hop}_{theirs}_frames"])
+    reason = ""
+    if any(len(plan.residual_adj) for plan in prepared.plans.values()):
+        reason = HOST_BARRIER
+    elif hop == "fabric" and ours == "done":
+        reason = COUNTED_BY_LEAVES
+    elif 0 < sent - counted <= 2 * topology.workers:
+        reason = STOPS
+    return Row(f"{hop}: {ours}", counted, sent, reason)
+
+
+def _values(prepared: Prepared) -> int:
+    """Bytes of the values in one packet."""
+    return 4 * next(iter(prepared.plans.values())).values_per_packet
