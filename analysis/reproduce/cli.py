@@ -31,6 +31,9 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument(
         "--figure", metavar="ID[,ID]", help="only these; unknown ones are answered with the list"
     )
+    for flag, standard in (("--layers", 4), ("--hidden", 64), ("--epochs", 30)):
+        text = f"of sylvie's trainings (default: {standard})"
+        parser.add_argument(flag, type=int, default=standard, metavar="N", help=text)
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="runs of each point (default: 1)")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FOLDER", help="default: results/reproduce-<paper>"
@@ -51,7 +54,7 @@ def _reproduce(args: argparse.Namespace) -> int:
     if args.jobs is not None and not 1 <= args.jobs <= 1024:
         raise InputError(f"--jobs: {args.jobs} given; allowed: 1 to 1024")
     place = args.output or Path("results") / f"reproduce-{args.paper}"
-    return _switchgnn(args, place)
+    return _switchgnn(args, place) if args.paper == "switchgnn" else _sylvie(args, place)
 
 
 def chosen_figures(given: str | None, known: dict[str, str]) -> tuple[str, ...]:
@@ -102,6 +105,52 @@ def _switchgnn(args: argparse.Namespace, place: Path) -> int:
         print(f"netfold: interrupted; the same command goes on from {outcome.folder}", file=sys.stderr)
         return INTERRUPTED
     return 1 if outcome.failures else 0
+
+
+def _sylvie(args: argparse.Namespace, place: Path) -> int:
+    from workloads.training.require import require_torch  # noqa: PLC0415
+
+    require_torch("reproduce sylvie")
+    from rich.console import Console  # noqa: PLC0415
+
+    from analysis.reproduce import sylvie  # noqa: PLC0415  # pandas takes seconds to load
+    from analysis.reproduce.trainings import bring  # noqa: PLC0415
+    from workloads.graphs.standins import shapes  # noqa: PLC0415
+
+    if args.scheduler or args.jobs or args.seeds != 1:
+        raise InputError(
+            "--scheduler, --jobs, --seeds: not for sylvie; its trainings run here, one at a time"
+        )
+    graph = args.graph or "reddit"
+    if args.scale is not None and graph not in shapes():
+        raise InputError(f"--scale: only for stand-ins ({', '.join(shapes())}), not for {graph[:40]}")
+    counts = worker_counts(args.workers, (4,))
+    if len(counts) != 1 or counts[0] > 64:
+        raise InputError(f"--workers: {args.workers} given; for sylvie one number of 2 to 64")
+    sizes = ("layers", args.layers, 64), ("hidden", args.hidden, 4096), ("epochs", args.epochs, 10**6)
+    for name, value, most in sizes:
+        if not 1 <= value <= most:
+            raise InputError(f"--{name}: {value} given; allowed: 1 to {most}")
+    choice = sylvie.Choice(
+        graph=graph,
+        scale=args.scale or (0.003 if graph in shapes() else 1.0),
+        workers=counts[0],
+        layers=args.layers,
+        hidden=args.hidden,
+        epochs=args.epochs,
+        figures=chosen_figures(args.figure, sylvie.FIGURES),
+    )
+    compute_s = choice.compute_s()
+    console = Console(stderr=True)
+    found, failures = bring(
+        sylvie.trainings(choice),
+        place.resolve(),
+        lambda done, every, name: console.print(f"{done} of {every} trainings; {name}", highlight=False),
+    )
+    about = {"graph": graph, "scale": choice.scale, "workers": choice.workers, "compute_s": compute_s}
+    figures = sylvie.compare(choice, found, compute_s)
+    show(args.paper, figures, about=about, failures=failures, place=place, as_json=args.json)
+    return 1 if failures else 0
 
 
 def show(

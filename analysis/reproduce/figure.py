@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analysis.html import show_value
-
 Kind = Literal["change", "factor", "share", "direction", "value"]
 # How a claim without a number is read: what ours must be for the same direction.
 LOWER = "lower"
@@ -19,9 +17,9 @@ NO_CHANGE = 0.005  # a change smaller than this is none
 class Row:
     """One comparison.
 
-    kind: "change" (relative, -0.5 = half), "factor", "share", "value" (in `unit`), or "direction": the paper
-    says `says`, and ours is a change that must be negative. theirs None: the paper gives no number. setting:
-    under which ours was measured. ours NaN: not measured.
+    kind: "change" (relative, -0.5 = half), "factor", "share", "value" (a difference in `unit`), or
+    "direction": the paper says `says`, and ours is a change that must be negative. theirs None: the paper
+    gives no number. setting: under which ours was measured. ours NaN: not measured.
     """
 
     text: str
@@ -72,8 +70,8 @@ class Row:
         if self.kind in ("change", "direction"):
             return f"{value:+.0%}"
         if self.kind == "factor":
-            return f"{value:.3g}x"
-        return f"{value:.1%}" if self.kind == "share" else show_value(self.unit, value)
+            return f"{value:,.0f}x" if value >= 100 else f"{value:.3g}x"
+        return f"{value:.1%}" if self.kind == "share" else f"{value:+.2f} {self.unit}"
 
     def plain(self) -> dict[str, Any]:
         """For JSON; NaN as None."""
