@@ -143,10 +143,14 @@ class _Direction:
         copies = pool.unpack(*pool.pack(mbufs[twice]))  # none if the pool is empty
         twice = twice[: len(copies)]
         self.counts["duplicated"] += len(copies)
-        self.mbufs = np.concatenate([self.mbufs, mbufs, copies])
-        self.after = np.concatenate([self.after, after, after[twice]])
-        self.due_ns = np.concatenate([self.due_ns, due, due[twice]])
-        self.latest_ns = np.concatenate([self.latest_ns, latest, latest[twice]])
+        # Each copy right behind its packet, however many came at once: equal places in line go by this order.
+        which = np.concatenate([np.arange(len(mbufs)), twice])
+        order = np.argsort(which, kind="stable")
+        which = which[order]
+        self.mbufs = np.concatenate([self.mbufs, np.concatenate([mbufs, copies])[order]])
+        self.after = np.concatenate([self.after, after[which]])
+        self.due_ns = np.concatenate([self.due_ns, due[which]])
+        self.latest_ns = np.concatenate([self.latest_ns, latest[which]])
 
     def _bursts(self, draws: np.ndarray) -> np.ndarray:
         """bool[n]: lost because the link is in its bad state."""
