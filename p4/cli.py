@@ -36,7 +36,10 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     )
     parser = _command(commands, "build", "make the program's shared library (cached) and say where it is")
     parser.add_argument("--source", type=Path, metavar="FILE", help="also write the generated C++ here")
-    parser = _command(commands, "show", "list tables, state and parser of a program")
+    parser = _command(commands, "show", "list tables, state, parser and control flow of a program")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw them to an .svg or .png file instead"
+    )
     parser.add_argument("--dot", action="store_true", help="print the parser's graph in Graphviz DOT instead")
     parser = _command(commands, "test", "run an STF test on the embedded engine, on BMv2 or on both")
     parser.add_argument("--stf", type=Path, metavar="FILE", help="the test (default: PROGRAM, .stf for .p4)")

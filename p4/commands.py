@@ -105,6 +105,12 @@ def _build(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     program = _load(args)
+    if args.picture:
+        if args.picture.suffix not in (".svg", ".png"):
+            raise PcapError(f"--picture {args.picture}: a name that ends in .svg or .png is needed")
+        show.picture(program, generate(program).schema, args.picture)
+        print(args.picture)
+        return 0
     if args.dot:
         print(show.parser_dot(program))
     elif args.json:
@@ -113,6 +119,7 @@ def _show(args: argparse.Namespace) -> int:
                 {
                     "schema": json.loads(generate(program).schema.to_json()),
                     "parsers": show.parser_edges(program),
+                    "controls": show.flow_edges(program),
                 },
                 indent=1,
             )
