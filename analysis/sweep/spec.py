@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from analysis.html import frame_html
 from analysis.sweep.address import absolute_inputs, unit_name
 from sim.job import Variant
 from sim.prepare import expand
@@ -55,6 +58,12 @@ class Sweep:
     points: tuple[Point, ...]
     units: dict[str, Unit]
     memory_bytes: int | None = None
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: a row per point."""
+        rows = [{**point.keys, "runs": len(point.units)} for point in self.points]
+        caption = f"{len(self.points)} points, {len(self.units)} different runs"
+        return frame_html(pd.DataFrame(rows), caption=caption)
 
 
 def load_sweep(path: str | Path) -> Sweep:
