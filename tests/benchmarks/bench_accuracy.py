@@ -1,7 +1,7 @@
-"""Accuracy of the training systems, as SYLVIE's table has it: `python tests/benchmarks/bench_accuracy.py --help`.
+"""Accuracy of the training systems, as in SYLVIE's table: `python tests/benchmarks/bench_accuracy.py --help`.
 
-Prints a Markdown row per graph and model: test accuracy at the best validation score, mean and deviation over the
-seeds, with the main and scale bytes beside it. Each cell is `--seeds` whole runs of the local cluster.
+Prints a Markdown row per model and system: test accuracy at the best validation score, mean and deviation
+over the seeds, with main and scale bytes beside it. Each cell is `--seeds` whole runs of the local cluster.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def main() -> None:
     from workloads.training.records import summary
 
     graph = digits() if args.graph == "digits" else load_graph(args.graph, features=True)
-    shape = {name: getattr(args, name) for name in ("layers", "hidden", "epochs", "dropout", "lr", "eval_every")}
+    shaping = ("layers", "hidden", "epochs", "dropout", "lr", "eval_every")
+    shape = {name: getattr(args, name) for name in shaping}
     for model in args.models.split(","):
         for variant in args.variants.split(","):
             cells = []
@@ -94,7 +95,8 @@ def main() -> None:
                 jobs = make_jobs(graph, partition, training_data(graph, seed), options)
                 cells.append(summary(train_cluster(jobs, lambda row: None)))
             scores = 100 * np.array([cell["test_score"] for cell in cells])
-            main_mb = np.mean([(c["embeddings_bytes"] + c["gradients_bytes"]) / c["epochs"] for c in cells]) / 1e6
+            main_bytes = [(c["embeddings_bytes"] + c["gradients_bytes"]) / c["epochs"] for c in cells]
+            main_mb = np.mean(main_bytes) / 1e6
             scales_mb = np.mean([cell["scales_bytes"] / cell["epochs"] for cell in cells]) / 1e6
             found = {
                 "graph": graph.name,

@@ -1,8 +1,8 @@
 """`planted:N[:CLASSES]`: a labelled graph to train on, of any size: planted communities with noisy features.
 
-The degree-corrected block model of the stand-ins, with one block per class, a mean degree of 20, 60 % of the edges
-inside a class, and features so noisy that a vertex alone is often classified wrongly while its neighbourhood tells.
-Only its own numbers: it stands in for no data set.
+The degree-corrected block model of the stand-ins, with one block per class, a mean degree of 20, 60 % of the
+edges inside a class, and features so noisy that a vertex alone is classified wrongly half the time, while its
+neighbourhood tells. The numbers are its own: it stands in for no data set.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def planted(source: str, text: str, seed: int) -> Graph:
     features = _kernels.block_features(block, FEATURE_WIDTH, seed) + np.float32(NOISE) * noise
     notes = f"{classes} planted communities, {INSIDE:g} of the edges inside one, noisy features"
     return make_graph(
-        f"planted:{n}:{classes} (synthetic stand-in)",
+        f"planted:{n}:{classes}",
         (indptr, indices),
-        Provenance("synthetic stand-in", "degree-corrected block model", seed, notes),
+        Provenance("generated", "degree-corrected block model", seed, notes),
         feature_width=FEATURE_WIDTH,
         num_classes=classes,
         features=features,

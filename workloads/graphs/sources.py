@@ -86,11 +86,13 @@ def _stand_in(name: str, scale: float, seed: int, features: bool, folder: Path |
             return standins.stand_in(name, scale=scale, seed=seed, features=features, progress=progress)
 
     shape = asdict(standins.shapes()[name])
-    return cached(folder, ["stand-in", standins.GENERATOR_VERSION, name, shape, scale, seed, _made(features)], make)
+    return cached(
+        folder, ["stand-in", standins.GENERATOR_VERSION, name, shape, scale, seed, _made(features)], make
+    )
 
 
 def _made(features: bool) -> bool | str:
-    """What of a stand-in is made beyond its edges, for the cache: with features, multi-label labels as well."""
+    """What of a stand-in is made beyond its edges, for the cache: with features, labels in any case."""
     return "features and labels" if features else False
 
 

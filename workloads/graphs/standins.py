@@ -141,10 +141,9 @@ def stand_in(
 ) -> Graph:
     """The stand-in of a data set at a share `scale` of its vertices. Raises InputError.
 
-    features: also make float32 features (a random centre per block plus noise of equal variance) and, where the
-    data set has several labels per vertex, those of its block; without it only the widths are declared, because
-    traffic depends on nothing else. progress is called with (done,
-    total).
+    features: also make float32 features (a random centre per block plus noise of equal variance) and, where
+    the data set has several labels per vertex, those of its block; without it only the widths are declared,
+    because traffic depends on nothing else. progress is called with (done, total).
     """
     shape = shapes()[name]
     least = MIN_VERTICES / shape.vertices

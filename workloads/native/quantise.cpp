@@ -2,6 +2,8 @@
 // The loops are in quantise_kernels.hpp; the layout of a message is that of workloads/training/message.py.
 #include "quantise_isa.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include <cstring>
 #include <stdexcept>
 #include <string>

@@ -56,5 +56,5 @@ def check_trace(facts: dict[str, Any], graph: Graph, partition: Partition) -> No
     if facts["partition_digests"].get(balance) != partition.digest:
         raise InputError(
             f"compute.table: measured on other partitions ({facts['workers']} workers) than this run's "
-            f"({partition.k} workers, {balance} balance); run `netfold trace` with its workers, partition and seed"
+            f"({partition.k} workers, {balance} balance); run `netfold trace` with its workers and seed"
         )

@@ -211,7 +211,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
     table.add_row("sent an epoch", ", ".join(f"{kind} {size}" for kind, size in sizes.items()) + bits)
     table.add_row(
         "kept, most",
-        f"{_size(figures['saved_bytes'])} for backward, {_size(figures['halo_bytes'])} of remote rows at once",
+        f"{_size(figures['saved_bytes'])} for backward, {_size(figures['halo_bytes'])} remote rows at once",
     )
     table.add_row("epoch", f"{figures['epoch_s']:.3f} s, measured on this machine ({figures['device']})")
     if about["made_up"]:

@@ -7,18 +7,20 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import netfold
-from workloads.compute import compute_table, load_device
+from workloads.compute import allreduce_phase, compute_table, load_device
 from workloads.compute_table import load_compute_table, measured_phases
 from workloads.graphs import load_graph
 from workloads.partition import partition_graph
 from workloads.systems import SYSTEMS
 from workloads.traces.kernels import TraceModel, WorkerSteps
-from workloads.traces.measure import time_step
+from workloads.traces.measure import measure, time_step
 from workloads.traces.record import trace_facts
 from workloads.training.local_graph import local_graph
 
+CPU = torch.device("cpu")
 SMALL = [
     "trace",
     "--graph",
@@ -52,11 +54,53 @@ def test_every_system_finds_every_phase_in_the_trace(extra, tmp_path, capsys):
                 assert got.shape == (4,)
                 assert ((got > 0) == (shape > 0)).all()
     assert set(table["system"]) == {"*", *SYSTEMS}
+    assert_quantiser_and_optimiser(table, first_layer=bool(extra))
     facts = trace_facts(path)
+    assert set(facts["plan_digests"]) == {"16"}
+    assert {"torch", "numpy", "netfold", "python", "kernels"} <= set(facts["versions"])
     assert facts["graph_digest"] == graph.digest and "torch" in facts["device"]
     assert [file.name for file in tmp_path.iterdir()] == ["trace.parquet"]
     spread = pd.read_parquet(path)
     assert ((spread["low_ns"] <= spread["ns"]) & (spread["ns"] <= spread["high_ns"])).all()
+
+
+def assert_quantiser_and_optimiser(table, *, first_layer: bool) -> None:
+    for phase in ("quantise", "dequantise"):
+        rows = table[table["phase"] == phase]
+        assert set(rows["system"]) == {"*"} and len(rows) == 4 * 3 * 2
+        for (layer, direction), group in rows.groupby(["layer", "direction"]):
+            idle = layer == 1 and (direction == "backward" or not first_layer)
+            assert (group["ns"] == 0).all() if idle else (group["ns"] > 0).all()
+    steps = table[table["layer"] == 0]
+    assert set(steps["phase"]) == {"post"} and (steps["ns"] > 0).all()
+    assert len(steps) == 4 * (1 + len(SYSTEMS))
+
+
+def test_the_optimisers_step_ends_the_epoch_and_the_all_reduce_stays_modelled(tmp_path):
+    path = tmp_path / "trace.parquet"
+    assert netfold.main([*SMALL, "-o", str(path)]) == 0
+    graph = load_graph("rmat:8:4")
+    model = TraceModel("gcn", 3, 16, use_pp=True)
+    reduce = allreduce_phase(model, graph, 4, link_bps=1e9, hop_ns=1000)
+    [phase] = measured_phases(load_compute_table(path), [reduce], "host")
+    assert (phase.pre_ns == reduce.pre_ns).all()
+    assert (phase.post_ns > 0).all() and (reduce.post_ns == 0).all()
+
+
+def test_on_cuda_the_time_between_events_is_taken():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    device = torch.device("cuda", 0)
+    graph = load_graph("rmat:8:4")
+    table = measure(
+        graph,
+        {"": partition_graph(graph, 2)} | {s.balance: partition_graph(graph, 2) for s in SYSTEMS.values()},
+        TraceModel("gcn", 3, 16, use_pp=True),
+        repeats=2,
+        progress=lambda done, total: None,
+        device=device,
+    )
+    assert (table["ns"] >= 0).all() and (table["ns"] > 0).any()
 
 
 def test_a_simulation_takes_its_compute_time_from_the_trace(tmp_path, capsys):
@@ -72,7 +116,7 @@ def test_a_simulation_takes_its_compute_time_from_the_trace(tmp_path, capsys):
     ]
     compute = {}
     for name in ("trace", "long"):
-        chosen = ["--set", f"compute.table={tmp_path / name}.parquet", "-o", str(tmp_path / name)]
+        chosen = ["--compute", f"{tmp_path / name}.parquet", "-o", str(tmp_path / name)]
         assert netfold.main([*run, *chosen]) == 0
         capsys.readouterr()
         files = sorted((tmp_path / name).glob("host*/summary.json"))
@@ -97,12 +141,12 @@ def test_steps_cover_each_phase_once_and_idle_phases_take_no_time():
         (1, "forward", "pre"),
         (1, "backward", "post"),
     }
-    assert time_step(None, 5) == (0, 0, 0)
+    assert time_step(None, 5, CPU) == (0, 0, 0)
 
 
 def test_timing_warms_up_and_orders_its_quartiles():
     calls = []
-    low, median, high = time_step(lambda: calls.append(np.arange(10).sum()), 7)
+    low, median, high = time_step(lambda: calls.append(np.arange(10).sum()), 7, CPU)
     assert len(calls) == 9
     assert 0 <= low <= median <= high
 

@@ -143,7 +143,7 @@ def test_a_diverged_loss_says_what_to_change(karate):
         train_cluster(spoiled, lambda row: None)
     spoiled = jobs(karate, 2, system="sylvie")
     spoiled[0].features[:] = float("nan")
-    with pytest.raises(WorkerError, match="NaN, infinity or .* in the embeddings of layer 1, epoch 0"):
+    with pytest.raises(WorkerError, match=r"NaN, infinity or .* in the embeddings of layer 1, epoch 0"):
         train_cluster(spoiled, lambda row: None)
 
 
@@ -185,7 +185,7 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(karate, tmp_pat
     place.unlink()
     assert netfold.main([*command, "--resume", "--epochs", "8"]) == 2
     assert "no checkpoint that all workers have" in capsys.readouterr().err
-    assert not [path for path in tmp_path.rglob(".*")]
+    assert not list(tmp_path.rglob(".*"))
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, capsys):
@@ -227,7 +227,7 @@ def test_a_failure_shows_the_workers_traceback(karate, capsys, tmp_path, monkeyp
     spoiled = jobs(karate, 2)
     spoiled[1].labels[:] = 99
     with pytest.raises(
-        WorkerError, match="worker 1 of 2 failed: IndexError: .*all workers were ended"
+        WorkerError, match=r"worker 1 of 2 failed: IndexError: .*all workers were ended"
     ) as caught:
         train_cluster(spoiled, lambda row: None)
     assert caught.value.report.startswith("Traceback") and "score.py" in caught.value.report
