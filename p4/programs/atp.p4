@@ -26,6 +26,7 @@
 #include "include/wire.p4"
 #include "include/atp.p4"
 #include "include/each_value.p4"
+#include "include/add_value.p4"
 
 #ifndef AGGREGATORS
 #define AGGREGATORS 65536
@@ -98,7 +99,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     register<bit<32>>(AGGREGATORS) bitmap;
     register<bit<32>>(AGGREGATORS) status;      // bit 31 congestion, bit 30 saturation, bits 7..0 count
     register<bit<32>>(AGGREGATORS) used_us;     // when it was touched last
-#define VALUE_REGISTER(i) register<int<32>>(AGGREGATORS) value##i;
+#define VALUE_REGISTER(i) register<bit<32>>(AGGREGATORS) value##i;
     EACH_VALUE(VALUE_REGISTER)
 
     counter(8, CounterType.packets) events; // added, sent, duplicates, collisions, saturated, freed, refused, evicted
@@ -132,10 +133,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         size = 256;
     }
 
-    // One value: what the aggregator holds (nothing, if it is free) plus the packet's; and what it holds alone.
-#define ADD_VALUE(i) value##i.read(held, meta.at); held = fresh ? 32s0 : held; sum = held |+| hdr.values.v##i; \
-    saturated = sum != held + hdr.values.v##i ? 1w1 : saturated; value##i.write(meta.at, sum); hdr.values.v##i = sum;
-#define TAKE_VALUE(i) value##i.read(hdr.values.v##i, meta.at);
 
     apply {
         if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
@@ -225,14 +222,14 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
                 bit<8> count = was[7:0];
                 bit<1> saturated = hdr.atp.saturated;
                 if ((has & bits) == 0) {
-                    int<32> held;
-                    int<32> sum;
+                    VALUE_VARIABLES
                     EACH_VALUE(ADD_VALUE)
                     if (saturated == 1 && hdr.atp.saturated == 0) { events.count(SATURATED); }
                     has = has | bits;
                     count = count + 1;
                     events.count(ADDED);
                 } else {
+                    VALUE_VARIABLES
                     EACH_VALUE(TAKE_VALUE)
                 }
                 saturated = saturated | was[30:30];

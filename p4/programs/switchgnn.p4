@@ -27,6 +27,7 @@
 #include <v1model.p4>
 #include "include/wire.p4"
 #include "include/each_value.p4"
+#include "include/add_value.p4"
 
 #ifndef AGGREGATORS
 #define AGGREGATORS 65536
@@ -139,7 +140,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     register<bit<SOURCES>>(AGGREGATORS) sources;
     register<bit<32>>(AGGREGATORS) tag;
     register<bit<32>>(AGGREGATORS) count;       // bit 31: some value was saturated
-#define VALUE_REGISTER(i) register<int<32>>(AGGREGATORS) value##i;
+#define VALUE_REGISTER(i) register<bit<32>>(AGGREGATORS) value##i;
     EACH_VALUE(VALUE_REGISTER)
 
     register<bit<32>>(WORKERS) done_seen;       // (round, block) + 1 that the worker last reported done
@@ -244,9 +245,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         size = WORKERS;
     }
 
-    // One value: what the aggregator held (nothing, if it was an earlier block's) plus the packet's.
-#define ADD_VALUE(i) value##i.read(held, meta.at); held = fresh ? 32s0 : held; sum = held |+| hdr.values.v##i; \
-    saturated = sum != held + hdr.values.v##i ? 1w1 : saturated; value##i.write(meta.at, sum); hdr.values.v##i = sum;
 #define CLEAR_TAG(i) if (hdr.agg.count > i) { tag.write(meta.aggregators_at + hdr.agg.vertex + i, 0); }
 #define CLEAR_SEEN(i) if (hdr.agg.count > i) { seen.write(meta.aggregators_at + hdr.agg.vertex + i, 0); }
 #define CLEAR_DONE(i) if (hdr.agg.count > i) { done_seen.write(meta.workers_at + hdr.agg.vertex + i, 0); }
@@ -394,7 +392,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         if (hdr.agg.type == packet_type_t.partial) {
             meta.left = 1;
             bit<32> number = hdr.agg.level == 0 ? me : meta.workers + (bit<32>)hdr.agg.worker;
-            sender = ((bit<SOURCES>)1) << (bit<16>)number;
+            sender = ((bit<SOURCES>)1) << (bit<8>)number;   // a number that is too large is refused below
             if (number >= SOURCES || (hdr.agg.level == 0 && me >= meta.workers)
                 || hdr.agg.count == 0 || hdr.agg.count > meta.expected) {
                 events.count(REFUSED);
@@ -439,8 +437,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         } else if (total > meta.expected) {
             events.count(REFUSED);
         } else {
-            int<32> held;
-            int<32> sum;
+            VALUE_VARIABLES
             bit<1> saturated = hdr.agg.saturated;
             tag.write(meta.at, now);
             EACH_VALUE(ADD_VALUE)

@@ -23,6 +23,7 @@
 #include "include/wire.p4"
 #include "include/switchml.p4"
 #include "include/each_value.p4"
+#include "include/add_value.p4"
 
 #ifndef SLOTS
 #define SLOTS 32768
@@ -95,7 +96,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     register<bit<32>>(CELLS) chunk;             // + 1; 0: never used
     register<bit<32>>(CELLS) bitmap;
     register<bit<32>>(CELLS) status;            // bit 31 saturation, bits 7..0 count
-#define VALUE_REGISTER(i) register<int<32>>(CELLS) value##i;
+#define VALUE_REGISTER(i) register<bit<32>>(CELLS) value##i;
     EACH_VALUE(VALUE_REGISTER)
 
     counter(8, CounterType.packets) events;     // added, results, duplicates, stale, saturated, answered, refused
@@ -144,10 +145,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         size = WORKERS;
     }
 
-    // One value: what the cell holds (nothing, if its chunk is over) plus the packet's; and what it holds alone.
-#define ADD_VALUE(i) value##i.read(held, meta.at); held = fresh ? 32s0 : held; sum = held |+| hdr.values.v##i; \
-    saturated = sum != held + hdr.values.v##i ? 1w1 : saturated; value##i.write(meta.at, sum); hdr.values.v##i = sum;
-#define TAKE_VALUE(i) value##i.read(hdr.values.v##i, meta.at);
 
     apply {
         if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
@@ -203,6 +200,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         } else if (!fresh && (has & me) != 0) {
             events.count(DUPLICATES);
             if ((bit<32>)was[7:0] == meta.workers) {
+                VALUE_VARIABLES
                 EACH_VALUE(TAKE_VALUE)
                 events.count(ANSWERED);
                 hdr.ml.result = 1;
@@ -212,8 +210,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
                 drop();
             }
         } else {
-            int<32> held;
-            int<32> sum;
+            VALUE_VARIABLES
             bit<1> saturated = hdr.ml.saturated;
             has = fresh ? 0 : has;
             was = fresh ? 0 : was;

@@ -27,7 +27,6 @@ _MTU = 65535
 _BUFFER_BYTES = 64 << 20
 _SMALLEST_FRAME = 14
 
-_QUIET_S = 0.1  # nothing came out for so long: nothing more is on its way
 _LONGEST_S = 10.0  # to wait for packets that are expected
 
 
@@ -36,6 +35,9 @@ class Ports(ABC):
 
     # Before the switch's command and its arguments; what it runs in.
     wrapper: Sequence[str] = ()
+
+    # Nothing came out for so long: nothing more is on its way.
+    quiet_s = 0.1
 
     @abstractmethod
     def arguments(self) -> list[str]:
@@ -126,9 +128,9 @@ class VethPorts(Ports):
         while True:
             now = time.monotonic()
             quiet = now - quiet_since
-            if now > end or (quiet >= _QUIET_S and len(packets) >= expected):
+            if now > end or (quiet >= self.quiet_s and len(packets) >= expected):
                 return packets
-            for number, _ in poll.poll(20):
+            for number, _ in poll.poll(min(20, 1000 * self.quiet_s)):
                 quiet_since = time.monotonic()
                 packets += _drain(by_socket[number], self._sockets[by_socket[number]])
 
@@ -221,7 +223,7 @@ class PcapPorts(Ports):
             packets += came
             now = time.monotonic()
             quiet_since = now if came else quiet_since
-            if now > end or (now - quiet_since >= _QUIET_S and len(packets) >= expected):
+            if now > end or (now - quiet_since >= self.quiet_s and len(packets) >= expected):
                 return packets
             time.sleep(0.01)
 
@@ -241,7 +243,7 @@ class PcapPorts(Ports):
         for pipe in by_pipe:
             poll.register(pipe, select.POLLOUT)
         while by_pipe and time.monotonic() < end:
-            for pipe, _ in poll.poll(20):
+            for pipe, _ in poll.poll(min(20, 1000 * self.quiet_s)):
                 port = by_pipe[pipe]
                 left[port] = left[port][os.write(pipe, left[port]) if left[port] else 0 :]
                 if not left[port]:

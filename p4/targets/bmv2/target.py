@@ -50,9 +50,11 @@ class Bmv2(Target):
         include: Sequence[Path] = (),
         defines: Mapping[str, str] | None = None,
         log_level: str = "debug",
+        quiet_s: float = 0.1,
     ) -> None:
         """`kind`: "veth" (packets any time; needs root) or "pcap" (all packets before the first comes out);
-        None: veth where that is allowed.
+        None: veth where that is allowed. When nothing came out of it for `quiet_s`, the switch counts as done
+        with what it was sent: programs that send packets round, and logs, need time.
 
         Raises BuildError (p4c refused the program, or is not there), TargetError (the switch did not start).
         """
@@ -71,6 +73,7 @@ class Bmv2(Target):
         try:
             config, p4info = compile_program(program, self._folder, include=include, defines=defines)
             self._ports = (VethPorts if kind == "veth" else PcapPorts)(self._folder, ports)
+            self._ports.quiet_s = quiet_s
             thrift_port = _THRIFT_PORT if kind == "veth" else _free_port()
             self._process = SwitchProcess(
                 self._folder,
