@@ -504,13 +504,11 @@ class CallChecker(ExpressionChecker):
                 )
                 return None
         if not constant:
-            for param, value in zip(signature.params, values, strict=True):
-                if value is not None and param.type in bindings and bindings[param.type] == ty.INT:  # type: ignore[index]
-                    self.sink.error(
-                        value.span,
-                        f"the width of '{param.name}' of '{signature.name}' is not known",
-                        "e.g. 16w1",
-                    )
+            for param, given in zip(signature.params, values, strict=True):
+                inferred = bindings.get(param.type) if isinstance(param.type, ty.TypeVar) else None
+                if given is not None and inferred == ty.INT:
+                    what = f"the width of '{param.name}' of '{signature.name}' is not known"
+                    self.sink.error(given.span, what, "a width, e.g. 16w1")
                     return None
         bound = ty.substitute_signature(signature, bindings)
         arguments = []

@@ -81,10 +81,9 @@ class ConversionChecker(NameResolver):
         inner: ty.Type | None = target
         if isinstance(target, ty.EnumType):
             inner = target.underlying
-        if isinstance(source, ty.NewType) or isinstance(to, ty.NewType):
-            # Between a `type` and what it is made of, and no further in one step.
-            if base != target and not (source == ty.INT and isinstance(operand, ir.Const)):
-                inner = None
+        renamed = isinstance(source, ty.NewType) or isinstance(to, ty.NewType)
+        if renamed and base != target and source != ty.INT:
+            inner = None  # a `type` casts to what it is made of and back, no further in one step
         if inner is None or not self._castable(base, inner, operand):
             if isinstance(base, (ty.Tuple, ty.Record, ty.ListOf)) and isinstance(
                 target, (ty.Tuple, ty.Record, ty.ListOf, ty.Stack)
