@@ -74,15 +74,15 @@ def compare(simulated: dict[str, Any], prepared: Prepared, measured: Measured) -
     ):
         if hop in hops:
             rows.append(_barriers(simulated, prepared, kinds, (hop, theirs, ours)))
+    size = FRAME_BYTES + FCS_BYTES
     for hop in hops:
-        theirs = sum(int(simulated[f"{hop}_{kind}_frames"]) for kind in VALUE_KINDS if kind != "pull")
-        size = FRAME_BYTES + FCS_BYTES
-        ours = sum(kinds[hop].get(kind, 0) for kind in VALUE_KINDS.values() if kind != "pull")
-        if not kinds[hop].get("direct"):
-            payload = int(simulated[f"{hop}_payload_bytes"]) + theirs * (
-                FCS_BYTES + FRAME_BYTES - _values(prepared)
-            )
-            rows.append(Row(f"{hop}: bytes of values", payload, ours * size))
+        if kinds[hop].get("direct"):
+            continue
+        simulations = sum(int(simulated[f"{hop}_{kind}_frames"]) for kind in VALUE_KINDS if kind != "pull")
+        sent = sum(kinds[hop].get(kind, 0) for kind in VALUE_KINDS.values() if kind != "pull")
+        headers = simulations * (size - _values(prepared))
+        payload = int(simulated[f"{hop}_payload_bytes"])
+        rows.append(Row(f"{hop}: bytes of values", payload + headers, sent * size))
     rows.append(Row("passes", int(simulated["passes"]), measured.switches.get("added", 0)))
     bypassed = sum(worker.get("bypassed_chunks", 0) for worker in measured.workers)
     rows.append(Row("bypassed", int(simulated["bypassed"]), bypassed))

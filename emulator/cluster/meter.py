@@ -25,9 +25,15 @@ class Meter(Wrapper):
     """
 
     def __init__(
-        self, name: str, inner: EthDev, down: tuple[Sequence[Span], Sequence[Span]], origin: Callable[[], int]
+        self,
+        name: str,
+        inner: EthDev,
+        down: tuple[Sequence[Span], Sequence[Span]],
+        origin: Callable[[], int],
+        capture: Capture | None = None,
     ) -> None:
         super().__init__(name, inner)
+        self.capture = capture
         self.down, self.origin = down, origin
         self.sent, self.received = np.zeros(256, np.int64), np.zeros(256, np.int64)
         self.lost = 0
@@ -66,6 +72,8 @@ class Meter(Wrapper):
         return got
 
     def xstats(self) -> dict[str, int]:
+        if self.capture is not None:  # a switch is ended by a signal: what was asked for last is written out
+            self.capture.flush()
         own = {"lost_while_down": self.lost}
         for way, counts in (("tx", self.sent), ("rx", self.received)):
             own |= {f"{way}_kind_{kind}": int(counts[kind]) for kind in np.flatnonzero(counts)}
@@ -81,13 +89,14 @@ def cluster_port(
 ) -> Meter:
     """`inner` with the faults of (what it sends, what comes to it), captured to a file if asked for."""
     sent, received = faults
+    captured = None
     if capture is not None:
-        inner = Capture(f"{inner.name}-capture", inner, _free(capture))
+        inner = captured = Capture(f"{inner.name}-capture", inner, _free(capture))
     if not (_plain(sent).none and _plain(received).none):
         inner = FaultEthDev(
             f"{inner.name}-fault", inner, tx=_as_host_faults(sent), rx=_as_host_faults(received), seed=seed
         )
-    return Meter(inner.name, inner, (sent.down_ns, received.down_ns), origin)
+    return Meter(inner.name, inner, (sent.down_ns, received.down_ns), origin, captured)
 
 
 def _free(path: Path) -> Path:

@@ -63,6 +63,10 @@ class Capture(Wrapper):
             pool.free(mbufs)
         return sent
 
+    def flush(self) -> None:
+        """Write out what is still in memory."""
+        self._file.flush()
+
     def stop(self) -> None:
         super().stop()
-        self._file.flush()
+        self.flush()
