@@ -9,6 +9,7 @@ import pandas as pd
 from analysis.metrics import summarise
 from analysis.metrics.summary import ALWAYS, HEADLINES, settings
 from analysis.records import Runs
+from analysis.sweep.folder import SweepFolder
 from analysis.tables import plain_rows
 from workloads.errors import InputError
 
@@ -46,7 +47,7 @@ def sweep_data(runs: Runs) -> dict[str, Any]:
         "metrics": [name for name in HEADLINES if name in table],
         "rows": plain_rows(table.head(MOST_ROWS)),
         "rows_left_out": max(0, len(table) - MOST_ROWS),
-        "failures": {},
+        "failures": _failures(runs),
         "skipped": runs.skipped,
         "commands": [
             f"netfold report {place} -o report.html",
@@ -54,3 +55,15 @@ def sweep_data(runs: Runs) -> dict[str, Any]:
         ],
         "scenario": "",
     }
+
+
+def _failures(runs: Runs) -> dict[str, str]:
+    """Units of a sweep that failed, and why, where a root is a sweep's folder."""
+    found = {}
+    for root in runs.roots:
+        folder = SweepFolder(root)
+        for path in sorted(folder.failed.glob("*.json")):
+            reason = folder.failure(path.stem)
+            if reason is not None:
+                found[path.stem] = reason
+    return found

@@ -178,12 +178,14 @@ def test_the_page_of_a_sweep(browser: Browser, tmp_path: Path) -> None:
             scenario = load_scenario(None, {"run.seed": seed, "loss.rate": rate})
             results(tmp_path / "s" / f"{seed}-{rate}", runs, scenario=scenario)
     (tmp_path / "s" / "1-0.0" / "host" / "epochs.parquet").unlink()
+    (tmp_path / "s" / "failed").mkdir()
+    (tmp_path / "s" / "failed" / "g3-00.json").write_text('{"reason": "no room"}')
     page = page_of(tmp_path / "s", tmp_path / "sweep.html")
     browser.open(page)
     assert "3 runs" in browser.run("document.querySelector('h1').textContent")
-    assert "is missing" in browser.run("document.querySelector('#about').textContent"), (
-        "the damaged one is named"
-    )
+    about = browser.run("document.querySelector('#about').textContent")
+    assert "is missing" in about, "the damaged one is named"
+    assert "g3-00 failed: no room" in about
     [line] = browser.run(
         "document.getElementById('sweep-plot').data.map(one => [one.name, one.x, one.y, one.error_y])"
     )
