@@ -159,8 +159,8 @@ class CallWriter(ExternWriter):
         if isinstance(target, ir.SliceAt):
             if isinstance(target.base, ir.Slice):
                 raise unsupported(target.span, "an assignment at a run-time position in a slice")
-            base, low = self.expr(target.base), self.expr(target.low)
-            return f"set_slice_at({base}, shift_amount({low}), {value});"
+            base, start = self.expr(target.base), self.expr(target.low)
+            return f"set_slice_at({base}, shift_amount({start}), {value});"
         if isinstance(target, ir.Slice):
             high, low = target.high, target.low
             inner: ir.Expr = target.base

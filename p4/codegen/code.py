@@ -22,7 +22,8 @@ _RESERVED_WORDS = """
     linux unix Algorithm ActionCall BitWriter Digest Engine Entry Kind KeyField Meta Headers StdMeta
     Packed PacketIn PacketOut ParserError RegisterView State TableResult ValueSet Wide data_param
     error_t key_field load load_at max_parser_steps no_error no_field_list no_match ones parser_timeout
-    rep resize sat_add sat_sub set_slice set_slice_at to_text shift_amount slice_at store store_at u128 uint8_t uint16_t uint32_t uint64_t int64_t
+    rep resize sat_add sat_sub set_slice set_slice_at
+    to_text shift_amount slice_at store store_at u128 uint8_t uint16_t uint32_t uint64_t int64_t
     size_t std_meta
 """
 _RESERVED = frozenset(_RESERVED_WORDS.split())

@@ -31,8 +31,10 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_statistics": (None, [c.c_void_p, c.POINTER(c.c_uint64)]),
     "nf_table_insert": (
         c.c_int,
-        [c.c_void_p, c.c_int, c.c_char_p, c.c_char_p, c.c_int, c.c_int64, c.c_int, c.c_char_p]
-        + [c.c_int] * 3,
+        [
+            *(c.c_void_p, c.c_int, c.c_char_p, c.c_char_p, c.c_int, c.c_int64, c.c_int, c.c_char_p),
+            *(c.c_int, c.c_int, c.c_int),
+        ],
     ),
     "nf_table_find": (c.c_int, [c.c_void_p, c.c_int, c.c_char_p, c.c_char_p, c.c_int, c.c_int64]),
     "nf_table_modify": (
