@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - each program stays on few lines
 """Every limit has a program that keeps it and one that breaks it, and the broken one is told by its line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - programs stay on few lines
 """The tofino-model driver against stand-ins of the SDE's tools (fake_sde.py): no SDE was at hand."""
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ REFLECT = {
     };
     Counter<bit<32>, bit<8>>(4, CounterType_t.PACKETS) seen;
     action out_by(bit<9> port) { tm.ucast_egress_port = port; }
-def test_a_program_is_compiled_started_filled_and_run(
+    table route { key = { hdr.h.k: exact; hdr.h.y: ternary; hdr.h.z: range; } actions = { out_by; } size = 8; }
     """,
     "ingress": "hdr.h.x = swap.execute(1); seen.count(2); route.apply();",
 }

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the frame stays on one line a block
 """A TNA program around the lines under test."""
 
 from __future__ import annotations
