@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.host import HEADROOM_BYTES, Lcore, Mempool
@@ -79,6 +79,7 @@ def test_headroom():
             pool.prepend(mbufs, size)
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=20))
 def test_pack_and_unpack(frames):
     pool = Mempool(20, data_room=300)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.host import Lcore, LcoreError, Ring
@@ -47,6 +49,7 @@ def test_another_descriptor_is_refused(tmp_path):
 
 
 @MANY
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 12)), max_size=60), st.sampled_from([2, 4, 8]))
 def test_like_a_bounded_list(many, steps, size):
     ring = Ring(size, many_producers=many)
@@ -65,29 +68,33 @@ def test_like_a_bounded_list(many, steps, size):
         assert ring.count == len(model)
 
 
-def produce(ring: Ring, producer: int, count: int) -> int:
+def produce(ring: Ring, producer: int, count: int) -> None:
     """`count` numbers tagged with the producer, in bursts of random size."""
     rng = np.random.default_rng(producer)
-    at = refused = 0
+    at = 0
     while at < count:
-        burst = np.arange(at, min(count, at + rng.integers(1, 64)), dtype=np.uint32) | np.uint32(
+        burst = np.arange(at, min(count, at + rng.integers(1, ring.size // 2)), dtype=np.uint32) | np.uint32(
             producer << 24
         )
         done = ring.enqueue_bulk(burst) if rng.random() < 0.3 else ring.enqueue_burst(burst)
         at += done
-        refused += done < len(burst)
-    return refused
+        if done < len(burst):
+            os.sched_yield()
 
 
-@pytest.mark.parametrize(("producers", "size"), [(1, 64), (4, 64), (3, 1024)])
+@pytest.mark.parametrize(("producers", "size"), [(1, 64), (1, 8192), (4, 64), (3, 8192)])
 def test_processes_under_stress(producers, size):
-    each = 60_000 // producers
+    each = 10 * size + 20_000 // producers
     ring = Ring(size, many_producers=producers > 1)
     lcores = [Lcore(produce, ring, n, each, name=f"producer {n}", cpu=n % 2) for n in range(producers)]
     next_of = [0] * producers
+    while ring.count < size:  # so that being full is tried in any case
+        os.sched_yield()
     while min(next_of) < each:
-        got = ring.dequeue_burst(256)
+        got = ring.dequeue_burst(size)
         assert ring.count <= size
+        if not len(got):
+            os.sched_yield()
         if not len(got) and not any(lcore.alive for lcore in lcores) and not ring.count:
             break
         for producer in range(producers):
@@ -95,9 +102,9 @@ def test_processes_under_stress(producers, size):
             assert np.array_equal(mine, np.arange(next_of[producer], next_of[producer] + len(mine)))
             next_of[producer] += len(mine)
     assert next_of == [each] * producers
-    refused = [lcore.join(30) for lcore in lcores]
+    for lcore in lcores:
+        lcore.join(30)
     assert len(ring.dequeue_burst()) == 0
-    assert sum(refused) > 0  # it was full now and then, so the full case was tried too
 
 
 def test_a_ring_goes_to_another_process_by_its_descriptor():

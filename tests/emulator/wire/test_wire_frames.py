@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -73,6 +73,7 @@ def reference_checksum(header: bytes) -> int:
     return ~total & 0xFFFF
 
 
+@settings(deadline=None)
 @given(hnp.arrays(np.uint8, (3, wire.FRAME_BYTES)))
 def test_checksum_of_any_bytes(raw):
     frames = raw.reshape(-1).view(wire.FRAME)
@@ -124,6 +125,7 @@ def test_dont_fragment_is_allowed():
     assert wire.valid(frames, 182).all()
 
 
+@settings(deadline=None)
 @given(st.integers(14 * 8, 34 * 8 - 1))
 def test_any_flipped_bit_of_the_ip_header_is_seen(bit):
     frames = some(2)

@@ -124,7 +124,7 @@ def frame_of(payload: bytes) -> np.ndarray:
     return frame
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(min_size=140, max_size=140))
 def test_numpy_scapy_and_lua_agree_on_any_packet(dissector, payload):
     frame = frame_of(payload)
@@ -142,6 +142,7 @@ def test_numpy_scapy_and_lua_agree_on_any_packet(dissector, payload):
     assert bytes(packet) == frame.tobytes()
 
 
+@settings(deadline=None)
 @given(
     kind=st.sampled_from(sorted(TYPES)),
     vertex=st.integers(0, 2**32 - 1),
@@ -172,6 +173,7 @@ def test_scapy_leaves_other_ports_alone():
     assert Netfold not in Ether(frame.tobytes())
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=139))
 def test_a_short_packet_is_called_malformed(dissector, payload):
     shown = dissector(payload)
