@@ -133,7 +133,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         size = 256;
     }
 
-
     apply {
         if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
             events.count(REFUSED);

@@ -267,7 +267,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
                 || (hdr.agg.resend == 0 && (hdr.agg.type == packet_type_t.upload
                     || hdr.agg.type == packet_type_t.partial))
                 || (hdr.agg.type == packet_type_t.complete && hdr.agg.level == 1));
-            if (hdr.agg.type == (packet_type_t)0 || hdr.agg.type > packet_type_t.cnp) {
+            if ((bit<8>)hdr.agg.type == 0 || (bit<8>)hdr.agg.type > (bit<8>)packet_type_t.cnp) {
                 events.count(REFUSED);
                 drop();
                 return;

@@ -145,7 +145,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         size = WORKERS;
     }
 
-
     apply {
         if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
             events.count(REFUSED);
