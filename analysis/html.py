@@ -34,7 +34,7 @@ def show_value(column: str, value: Any) -> str:
         ("_share", lambda share: f"{share:.1%}"),
         ("_utilisation", lambda share: f"{share:.1%}"),
         ("_vs_host", lambda change: f"{change:+.0%}".replace("-", "−")),
-        ("_byte_s", lambda area: f"{format_count(area)} B·s"),
+        ("_byte_s", lambda area: f"{format_count(area)}B·s"),
     ]
     for suffix, show in formats:
         if name.endswith(suffix):
