@@ -28,6 +28,7 @@ class Shared:
     writers: Writers | None = None  # None: those of this file
     profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
     objects: Objects = field(default_factory=Objects)
+    data_lists: list[tuple[str, ...]] = field(default_factory=list)
     # C++ expressions, from the Program struct, of the objects in the schema's order.
     registered: dict[str, list[str]] = field(
         default_factory=lambda: {
@@ -72,6 +73,7 @@ class BlockWriter(TableWriter):
         self.functions = shared.functions
         self.digests = shared.schema.digests
         self.objects = shared.objects
+        self.metadata, self.data_lists = {}, shared.data_lists
         self.structs: dict[ir.Instance, str] = {}  # of the blocks inside
         self.actions, self.tables, self.blocks = {}, {}, {}
         self.members = {}
@@ -241,6 +243,9 @@ class ControlWriter(BlockWriter):
             self.declare(variable, "f.")
             if isinstance(variable.type, ty.Record) and variable.type.name == "standard_metadata_t":
                 self.std_meta = self.names[variable]
+        if self.access in ("ingress_", "egress_"):
+            names = (self.names[p] for p in control.params[1:3])
+            self.metadata = dict(zip(names, ("to", "std_to"), strict=False))
         declared = [d for d in control.locals if isinstance(d, ir.VarDecl)]
         for decl in declared:
             self.declare(decl.variable, "f.")

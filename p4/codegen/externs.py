@@ -11,6 +11,7 @@ from p4.lang import ir
 from p4.lang import types as ty
 from p4.lang.diagnostics import Span
 
+FIRST_DATA_LIST = 256  # numbers of field lists that the program wrote as data; its own are bit<8>
 _ALGORITHMS = ("crc32", "crc32_custom", "crc16", "crc16_custom", "random", "identity", "csum16", "xor16")
 
 
@@ -26,6 +27,9 @@ class ExternWriter(ExpressionWriter):
     members: dict[ir.Instance, str]
     digests: list[StateInfo]
     objects: Objects
+    # Of a main control: its metadata parameters, and what they are called in Program::preserve().
+    metadata: dict[str, str]
+    data_lists: list[tuple[str, ...]]
     std_meta = ""  # the standard metadata in reach, for mark_to_drop() without an argument
 
     def assignment(self, target: ir.Expr, value: str) -> str:
@@ -72,11 +76,9 @@ class ExternWriter(ExpressionWriter):
             case "clone_preserving_field_list":
                 return [f"{c}.clone({self.index(args[1])}, {self.integer(args[2])});"]
             case "clone3":
-                self._no_data(e, args[2])
-                return [f"{c}.clone({self.index(args[1])}, no_field_list);"]
+                return [f"{c}.clone({self.index(args[1])}, {self._data_list(e, args[2])});"]
             case "resubmit" | "recirculate":
-                self._no_data(e, args[0])
-                return [f"{c}.{e.target.name}(no_field_list);"]
+                return [f"{c}.{e.target.name}({self._data_list(e, args[0])});"]
             case "resubmit_preserving_field_list" | "recirculate_preserving_field_list":
                 return [f"{c}.{e.target.name.split('_')[0]}({self.integer(args[0])});"]
             case "truncate":
@@ -109,13 +111,22 @@ class ExternWriter(ExpressionWriter):
         values_ = ", ".join(f"to_text({self.as_bits(path, t)})" for path, t in scalars)
         return [f"{self.context_argument}.log({cpp_string(args[0].value)}, {{{values_}}});"]
 
-    def _no_data(self, e: ir.Call, data: ir.Expr) -> None:
-        if not (isinstance(data, ir.Aggregate) and not data.items) and scalar_fields(data.type, ""):
-            assert isinstance(e.target, ir.ExternFunction)
-            base = e.target.name.replace("clone3", "clone")
-            raise unsupported(
-                e.span, f"{e.target.name} with data", f"{base}_preserving_field_list and @field_list"
-            )
+    def _data_list(self, e: ir.Call, data: ir.Expr) -> str:
+        """The old forms: their data is a field list, of metadata fields as the pass leaves them."""
+        paths = []
+        for text, _ in self._scalars(data):
+            found = [(old, new) for old, new in self.metadata.items() if text.startswith(f"{old}.")]
+            if not found:
+                assert isinstance(e.target, ir.ExternFunction)
+                what = f"{e.target.name} with data that is not a field of ingress's or egress's metadata"
+                raise unsupported(e.span, what, "a _preserving_field_list form and @field_list")
+            [(old, new)] = found
+            paths.append(new + text.removeprefix(old))
+        if not paths:
+            return "no_field_list"
+        if tuple(paths) not in self.data_lists:
+            self.data_lists.append(tuple(paths))
+        return str(FIRST_DATA_LIST + self.data_lists.index(tuple(paths)))
 
     def _data(self, e: ir.Call, data: ir.Expr, w: str) -> list[str]:
         assert isinstance(e.target, ir.ExternFunction)

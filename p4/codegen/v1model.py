@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from p4.codegen.blocks import Shared, TopWriter, Writers, ctor_values, write_block
 from p4.codegen.code import Code, cpp_name, unsupported
+from p4.codegen.externs import FIRST_DATA_LIST
 from p4.codegen.layout import Layout
 from p4.codegen.schema import Schema
 from p4.codegen.statements import StatementWriter
@@ -94,6 +95,7 @@ class _FunctionWriter(StatementWriter):
         self.functions = shared.functions
         self.digests = shared.schema.digests
         self.objects = shared.objects
+        self.metadata, self.data_lists = {}, shared.data_lists
         self.actions, self.tables, self.blocks, self.members = {}, {}, {}, {}
         self.exiting = set()
         self.code = Code()
@@ -183,6 +185,8 @@ def _preserve(source: Code, shared: Shared, parser: ir.Parser | ir.Control) -> N
     for variable, prefix in zip(parser.params[2:4], ("to", "std_to"), strict=True):
         if isinstance(variable.type, ty.Record):
             _listed(shared.program, variable.type, prefix, lists)
+    for number, paths in enumerate(shared.data_lists, FIRST_DATA_LIST):
+        lists[number] = list(paths)
     arguments = "int list, Meta& to, StdMeta& std_to, const Meta& from, const StdMeta& std_from"
     with source.block(f"static void preserve({arguments})"):
         source.line("(void)to, (void)std_to, (void)from, (void)std_from;")

@@ -30,6 +30,7 @@ class EngineTables(Target):
 
     def load_written_entries(self) -> None:
         """What the program itself puts into its tables."""
+        self._const_entries: set[tuple[int, int]] = set()
         for number, table in enumerate(self.schema.tables):
             if table.default_action >= 0:
                 data = encode_data(table.actions[table.default_action], table.default_data)
@@ -47,7 +48,7 @@ class EngineTables(Target):
                     p for f, (_, _, p) in zip(table.keys, entry.keys, strict=True) if f.match_kind == "lpm"
                 ]
                 data = encode_data(table.actions[entry.action], entry.data)
-                self._library.nf_table_insert(
+                made = self._library.nf_table_insert(
                     self._handle,
                     number,
                     key,
@@ -59,6 +60,8 @@ class EngineTables(Target):
                     len(data),
                     *NO_MEMBER,
                 )
+                if entry.is_const:
+                    self._const_entries.add((number, made))
 
     # ---- tables
 
@@ -110,13 +113,15 @@ class EngineTables(Target):
         priority: int = 0,
     ) -> None:
         number, info = self._table(table)
-        entry = self._entry(number, info, match, priority)
+        entry = self._changeable_entry(number, info, match, priority)
         at, encoded = self._direct_action(info, action, data)
         self._library.nf_table_modify(self._handle, number, entry, at, encoded, len(encoded), *NO_MEMBER)
 
     def delete(self, table: str, match: Mapping[str, MatchValue], *, priority: int = 0) -> None:
         number, info = self._table(table)
-        self._library.nf_table_erase(self._handle, number, self._entry(number, info, match, priority))
+        self._library.nf_table_erase(
+            self._handle, number, self._changeable_entry(number, info, match, priority)
+        )
 
     def set_default(self, table: str, action: str, data: Mapping[str, int] | Sequence[int] = ()) -> None:
         number, info = self._table(table)
@@ -148,6 +153,14 @@ class EngineTables(Target):
         if entry < 0:
             raise TargetError("NOT_FOUND", f"table '{info.name}': no entry with this match")
         return int(entry)
+
+    def _changeable_entry(
+        self, number: int, info: TableInfo, match: Mapping[str, MatchValue], priority: int
+    ) -> int:
+        entry = self._entry(number, info, match, priority)
+        if (number, entry) in self._const_entries:
+            raise TargetError("PERMISSION_DENIED", f"table '{info.name}': this entry is const")
+        return entry
 
     @staticmethod
     def _check_priority(info: TableInfo, priority: int) -> None:

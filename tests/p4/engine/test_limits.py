@@ -22,7 +22,7 @@ REFUSED = [
         "header h_t of 12 bits",
     ),
     ({"locals": "register<bool>(4) r;"}, "a register of bool"),
-    ({"meta": "bit<8> a;", "ingress": "resubmit({ m.a });"}, "resubmit with data"),
+    ({"ingress": "bit<8> a = 1; resubmit({ a });"}, "resubmit with data that is not a field"),
     ({"types": "extern void mine(in bit<8> a);", "ingress": "mine(1);"}, "extern function 'mine'"),
     ({"types": "extern Mine { Mine(); }", "locals": "Mine() mine;"}, "extern 'Mine'"),
     ({"meta": "bit<8> a;", "ingress": "m.a = " + "m.a + " * 3000 + "1;"}, "an expression this long"),
