@@ -101,7 +101,9 @@ def train_worker(
         world_size=local.workers,
         timeout=timedelta(seconds=job.options.timeout_s),
     )
-    training = _Training(job, device)
+    # Transfers run beside the all-reduce and beside evaluation, so each has a group of its own.
+    wires = [Wire(local.rank, local.workers, dist.new_group(), device) for _ in range(3)]
+    training = Training(job, device, wires)
     try:
         training.run(report, stop)
         return training.gathered()
@@ -111,11 +113,13 @@ def train_worker(
         dist.destroy_process_group()
 
 
-class _Training:
-    def __init__(self, job: Job, device: torch.device) -> None:
+class Training:
+    """One worker's state. wires: for transfers, evaluation and everything else; their three groups must be
+    distinct.
+    """
+
+    def __init__(self, job: Job, device: torch.device, wires: list[Wire]) -> None:
         self.job, options, local = job, job.options, job.local
-        # Transfers run beside the all-reduce and beside evaluation, so each has a group of its own.
-        wires = [Wire(local.rank, local.workers, dist.new_group(), device) for _ in range(3)]
         self.exchange = Exchange(local, wires[0], options.seed, device)
         self.evaluation = Exchange(local, wires[1], options.seed, device)
         self.wire, self.device = wires[2], device

@@ -52,6 +52,24 @@ def test_a_preset_fills_what_is_not_given(tmp_path, capsys):
     assert shape == {"layers": 3, "hidden": 128, "dropout": 0.3, "epochs": 2}
 
 
+def test_the_presets_are_the_papers_table():
+    from workloads.training.presets import preset
+
+    shapes = {name: preset(name, "sage") for name in ("reddit", "yelp", "ogbn-products", "amazon")}
+    table = {n: (s["layers"], s["hidden"], s["epochs"], s["dropout"]) for n, s in shapes.items()}
+    assert table == {
+        "reddit": (4, 256, 2000, 0.5),
+        "yelp": (4, 512, 2000, 0.1),
+        "ogbn-products": (3, 128, 500, 0.3),
+        "amazon": (4, 128, 2000, 0.1),
+    }
+    assert all(preset(name, "gcn") == shape for name, shape in shapes.items())
+    deep = {name: tuple(preset(name, "gcnii").values()) for name in shapes}
+    assert deep == {"reddit": (8, 256), "yelp": (8, 512), "ogbn-products": (8, 128), "amazon": (6, 128)}
+    assert tuple(preset("reddit", "jknet").values()) == (8, 128, 800, 0.5)
+    assert tuple(preset("ogbn-products", "gat").values()) == (3, 256)
+
+
 def test_people_read_scores_and_bytes(tmp_path, capsys):
     assert netfold.main([*KARATE, "-o", str(tmp_path / "run")]) == 0
     shown = capsys.readouterr().out
