@@ -22,7 +22,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser = subparsers.add_parser("reproduce", help="run what a paper's figures need, and compare")
     parser.add_argument("paper", choices=PAPERS)
     parser.add_argument(
-        "--graph", metavar="NAME|PATH", help="default: reddit; for sylvie a graph with labels"
+        "--graph", metavar="GRAPH[,GRAPH]", help="default: reddit; for sylvie graphs with labels"
     )
     parser.add_argument(
         "--scale", type=float, metavar="SHARE", help="of a stand-in's vertices (default: 0.1)"
@@ -81,22 +81,18 @@ def _switchgnn(args: argparse.Namespace, place: Path) -> int:
     from analysis.sweep.drive import run_sweep  # noqa: PLC0415
     from analysis.sweep.progress import SweepDisplay  # noqa: PLC0415
     from analysis.sweep.spec import make_sweep  # noqa: PLC0415
-    from workloads.graphs.standins import shapes  # noqa: PLC0415
 
-    graph = args.graph or "reddit"
-    if args.scale is not None and graph not in shapes():
-        raise InputError(f"--scale: only for stand-ins ({', '.join(shapes())}), not for {graph[:40]}")
-    scale = args.scale or (0.1 if graph in shapes() else 1.0)
-    figures = chosen_figures(args.figure, switchgnn.FIGURES)
-    choice = switchgnn.Choice(graph, scale, worker_counts(args.workers, (32, 128)), figures)
-    sweep = make_sweep(points=switchgnn.points(choice), seeds=range(1, args.seeds + 1))
+    figures, workers = chosen_figures(args.figure, switchgnn.FIGURES), worker_counts(args.workers, (32, 128))
+    choices = [switchgnn.Choice(graph, scale, workers, figures) for graph, scale in graphs(args, 0.1)]
+    points = [point for choice in choices for point in switchgnn.points(choice)]
+    sweep = make_sweep(points=points, seeds=range(1, args.seeds + 1))
     with SweepDisplay() as display:
         outcome = run_sweep(sweep, place, display, scheduler=args.scheduler, jobs=args.jobs)
     frame = outcome.runs().frame
     show(
         args.paper,
-        switchgnn.compare(choice, frame),
-        about={"graph": graph, "scale": scale, "workers": list(choice.workers), "seeds": args.seeds},
+        [figure for choice in choices for figure in switchgnn.compare(choice, frame)],
+        about={"scales": {one.graph: one.scale for one in choices}, "workers": workers, "seeds": args.seeds},
         failures=outcome.failures,
         place=outcome.folder,
         as_json=args.json,
@@ -115,15 +111,11 @@ def _sylvie(args: argparse.Namespace, place: Path) -> int:
 
     from analysis.reproduce import sylvie  # noqa: PLC0415  # pandas takes seconds to load
     from analysis.reproduce.trainings import bring  # noqa: PLC0415
-    from workloads.graphs.standins import shapes  # noqa: PLC0415
 
     if args.scheduler or args.jobs or args.seeds != 1:
         raise InputError(
             "--scheduler, --jobs, --seeds: not for sylvie; its trainings run here, one at a time"
         )
-    graph = args.graph or "reddit"
-    if args.scale is not None and graph not in shapes():
-        raise InputError(f"--scale: only for stand-ins ({', '.join(shapes())}), not for {graph[:40]}")
     counts = worker_counts(args.workers, (4,))
     if len(counts) != 1 or counts[0] > 64:
         raise InputError(f"--workers: {args.workers} given; for sylvie one number of 2 to 64")
@@ -131,26 +123,48 @@ def _sylvie(args: argparse.Namespace, place: Path) -> int:
     for name, value, most in sizes:
         if not 1 <= value <= most:
             raise InputError(f"--{name}: {value} given; allowed: 1 to {most}")
-    choice = sylvie.Choice(
-        graph=graph,
-        scale=args.scale or (0.003 if graph in shapes() else 1.0),
-        workers=counts[0],
-        layers=args.layers,
-        hidden=args.hidden,
-        epochs=args.epochs,
-        figures=chosen_figures(args.figure, sylvie.FIGURES),
-    )
-    compute_s = choice.compute_s()
+    choices = [
+        sylvie.Choice(
+            graph=graph,
+            scale=scale,
+            workers=counts[0],
+            layers=args.layers,
+            hidden=args.hidden,
+            epochs=args.epochs,
+            figures=chosen_figures(args.figure, sylvie.FIGURES),
+        )
+        for graph, scale in graphs(args, 0.003)
+    ]
+    compute_s = {choice.graph: choice.compute_s() for choice in choices}
     console = Console(stderr=True)
     found, failures = bring(
-        sylvie.trainings(choice),
+        [training for choice in choices for training in sylvie.trainings(choice)],
         place.resolve(),
         lambda done, every, name: console.print(f"{done} of {every} trainings; {name}", highlight=False),
     )
-    about = {"graph": graph, "scale": choice.scale, "workers": choice.workers, "compute_s": compute_s}
-    figures = sylvie.compare(choice, found, compute_s)
-    show(args.paper, figures, about=about, failures=failures, place=place, as_json=args.json)
+    scales = {choice.graph: choice.scale for choice in choices}
+    show(
+        args.paper,
+        [one for choice in choices for one in sylvie.compare(choice, found, compute_s[choice.graph])],
+        about={"scales": scales, "workers": counts, "compute_s": compute_s},
+        failures=failures,
+        place=place,
+        as_json=args.json,
+    )
     return 1 if failures else 0
+
+
+def graphs(args: argparse.Namespace, standard: float) -> list[tuple[str, float]]:
+    """(graph, scale) of `--graph` and `--scale`; stand-ins without a scale take `standard`."""
+    from workloads.graphs.standins import shapes  # noqa: PLC0415
+
+    names = list(dict.fromkeys(name.strip() for name in (args.graph or "reddit").split(",") if name.strip()))
+    whole = [name for name in names if name not in shapes()]
+    if not names:
+        raise InputError("--graph: no name given")
+    if args.scale is not None and whole:
+        raise InputError(f"--scale: only for stand-ins ({', '.join(shapes())}), not for {whole[0][:40]}")
+    return [(name, 1.0 if name in whole else args.scale or standard) for name in names]
 
 
 def show(
@@ -177,7 +191,7 @@ def show(
         return
     console = wide_console()
     for figure in figures:
-        table = Table(title=figure.title, title_justify="left", title_style="bold")
+        table = Table(title=f"{figure.title} · {figure.graph}", title_justify="left", title_style="bold")
         for heading in ("", "paper", "ours", "same direction", "ours/paper", "where, and our setting"):
             table.add_column(
                 heading, justify="right" if heading in ("paper", "ours", "ours/paper") else "left"

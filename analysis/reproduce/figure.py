@@ -91,17 +91,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure's rows; why: reasons for which ours can differ, those that hold here."""
+    """A figure's rows on one graph; why: reasons for which ours can differ, those that hold here."""
 
     id: str
     title: str
+    graph: str
     rows: tuple[Row, ...]
     why: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         rows = [row.plain() for row in self.rows]
-        return {"id": self.id, "title": self.title, "rows": rows, "why": list(self.why)}
+        return {"id": self.id, "title": self.title, "graph": self.graph, "rows": rows, "why": list(self.why)}
 
 
 def headline(figures: Sequence[Figure]) -> str:

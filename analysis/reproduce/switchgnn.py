@@ -11,7 +11,9 @@ import pandas as pd
 
 from analysis.published import Number, published_values
 from analysis.reproduce.figure import Figure, Row
+from analysis.sweep.address import absolute_inputs
 from sim.quantities import format_bytes
+from sim.scenario_io import load_scenario
 from workloads.graphs.standins import shapes
 
 FIGURES = {
@@ -112,6 +114,7 @@ def leaf_spine(workers: int) -> str:
 def compare(choice: Choice, frame: pd.DataFrame) -> list[Figure]:
     """The chosen figures from the runs that `points` asked for; runs that are missing leave NaN."""
     measured = _Measured(choice, frame)
+    frame = measured.frame
     makers = {
         "traffic-workers": _traffic_workers,
         "traffic-memory": _traffic_memory,
@@ -121,7 +124,7 @@ def compare(choice: Choice, frame: pd.DataFrame) -> list[Figure]:
         "congestion": _congestion,
     }
     return [
-        Figure(name, FIGURES[name], tuple(makers[name](measured)), _why(name, choice, frame))
+        Figure(name, FIGURES[name], choice.graph, tuple(makers[name](measured)), _why(name, choice, frame))
         for name in choice.figures
     ]
 
@@ -130,7 +133,9 @@ class _Measured:
     """Means over seeds of what was run."""
 
     def __init__(self, choice: Choice, frame: pd.DataFrame) -> None:
-        self.choice, self.frame = choice, frame
+        self.choice = choice
+        source = absolute_inputs(load_scenario(None, {"graph.source": choice.graph})).graph.source
+        self.frame = frame if frame.empty else frame[frame["graph.source"] == source]
         self.paper = published_values("switchgnn")
 
     def mean(self, column: str, system: str, **more: Any) -> float:

@@ -89,7 +89,7 @@ def compare(choice: Choice, found: Mapping[Training, Trained], compute_s: float)
     measured = _Measured(choice, found, compute_s)
     makers = {"volume": _volume, "epoch": _epoch, "bits": _bits, "mode": _mode}
     return [
-        Figure(name, FIGURES[name], tuple(makers[name](measured)), _why(name, choice, found))
+        Figure(name, FIGURES[name], choice.graph, tuple(makers[name](measured)), _why(name, choice, found))
         for name in choice.figures
     ]
 

@@ -33,7 +33,7 @@ def made_runs(choice: Choice) -> pd.DataFrame:
         name = system.removesuffix("-no-gamr")
         load, without = point["background.load"], point["congestion.control"] == "none"
         random = system != name
-        row = dict(point) | {"system": system, "graph_kind": "synthetic stand-in"}
+        row = dict(point) | {"graph.source": "reddit", "system": system, "graph_kind": "synthetic stand-in"}
         row["epoch_time_ns"] = EPOCHS[name] * (1.5 if random else 1) * (1 + load * (5 if without else 1))
         row["total_bytes"] = TRAFFIC[name] if memory != 1_000_000 or name != "switchgnn" else 770
         row["backlog_max_bytes"] = memory / 1e5 * (2 if random else 1)
@@ -96,16 +96,19 @@ def test_leaf_spine_of_any_number_of_workers() -> None:
 
 
 def test_the_command_runs_then_reuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--graph", "karate", "--workers", "4", "--figure", "traffic-memory", "-o", str(tmp_path / "r")]
+    graphs = "karate,les-miserables"
+    options = ["--graph", graphs, "--workers", "4", "--figure", "traffic-memory", "-o", str(tmp_path / "r")]
     assert netfold.main(["reproduce", "switchgnn", *options, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    [figure] = told["figures"]
+    figure, other = told["figures"]
+    assert (figure["graph"], other["graph"]) == ("karate", "les-miserables")
+    assert figure["rows"][0]["ours"] != other["rows"][0]["ours"]
     assert figure["rows"][0]["theirs"] == -0.81
     assert figure["rows"][0]["ours"] is not None
     assert any("karate" in reason for reason in figure["why"])
     assert netfold.main(["reproduce", "switchgnn", *options]) == 0
     shown = capsys.readouterr()
-    assert "4 done before" in shown.err
+    assert "8 done before" in shown.err
     assert "sensitivity to switch memory" in shown.out
     assert "can differ: 4 workers, the paper has 128" in shown.out
 
