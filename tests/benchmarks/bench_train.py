@@ -1,7 +1,7 @@
 """Speed of training's parts on one core: `python tests/benchmarks/bench_train.py` prints two tables.
 
-The quantiser: GB of float32 input per second of CPU time, native beside the same in plain torch operations, in
-the same run. Message passing: the weighted sum over neighbours on Debian's graph, by each kernel torch has.
+The quantiser: GB of float32 input per second of CPU time, native beside the same in plain torch operations,
+in the same run. Message passing: the weighted sum over neighbours on Debian's graph by torch's kernels.
 """
 
 from __future__ import annotations
