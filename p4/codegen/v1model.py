@@ -185,8 +185,8 @@ def _preserve(source: Code, shared: Shared, parser: ir.Parser | ir.Control) -> N
     for variable, prefix in zip(parser.params[2:4], ("to", "std_to"), strict=True):
         if isinstance(variable.type, ty.Record):
             _listed(shared.program, variable.type, prefix, lists)
-    for number, paths in enumerate(shared.data_lists, FIRST_DATA_LIST):
-        lists[number] = list(paths)
+    for number, listed in enumerate(shared.data_lists, FIRST_DATA_LIST):
+        lists[number] = list(listed)
     arguments = "int list, Meta& to, StdMeta& std_to, const Meta& from, const StdMeta& std_from"
     with source.block(f"static void preserve({arguments})"):
         source.line("(void)to, (void)std_to, (void)from, (void)std_from;")
