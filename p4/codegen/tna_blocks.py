@@ -93,6 +93,10 @@ class TnaWriter(BlockWriter):
         """`U member(Frame& f, index)`: reads the element, runs apply(), writes it back."""
         if not isinstance(self, ControlWriter) or not isinstance(register, ir.InstanceRef):
             raise unsupported(instance.span, "this RegisterAction", "one in a control, of its own Register")
+        if register.instance not in self.members:
+            raise unsupported(
+                instance.span, "a Register declared outside its control", "one beside its RegisterAction"
+            )
         array = self.members[register.instance]
         apply = instance.methods["apply"]
         returns = type_.args[2]

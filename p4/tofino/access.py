@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from p4.lang import ir
 from p4.lang.diagnostics import Span
 from p4.lang.walk import walk
-from p4.tofino.units import array_of
+from p4.tofino.units import Array, array_of
 
 # Where an array is reached, in the order of a path.
-Accesses = dict[ir.Instance, tuple[Span, ...]]
+Accesses = dict[Array, tuple[Span, ...]]
+Path = tuple[ir.Instance, ...]
 
 
-def accesses_of(control: ir.Control) -> Accesses:
-    """For each array, the path through the control that reaches it most often."""
-    falls, ended = _block(control.body.items)
+def accesses_of(control: ir.Control, path: Path = ()) -> Accesses:
+    """For each array, the way through the control that reaches it most often."""
+    falls, ended = _block(control.body.items, path)
     return _most([falls, ended])
 
 
@@ -34,37 +35,40 @@ def _then(first: Accesses, second: Accesses) -> Accesses:
     }
 
 
-def _block(items: Iterable[ir.Statement]) -> tuple[Accesses | None, Accesses]:
+def _block(items: Iterable[ir.Statement], path: Path) -> tuple[Accesses | None, Accesses]:
     """(of the paths that reach the end, None if none does; of those that return before)."""
     falls: Accesses | None = {}
     ended: Accesses = {}
     for statement in items:
         if falls is None:
             break
-        next_falls, next_ended = _statement(statement)
+        next_falls, next_ended = _statement(statement, path)
         ended = _most([ended, _then(falls, next_ended)])
         falls = None if next_falls is None else _then(falls, next_falls)
     return falls, ended
 
 
-def _statement(s: ir.Statement) -> tuple[Accesses | None, Accesses]:
+def _statement(s: ir.Statement, path: Path) -> tuple[Accesses | None, Accesses]:
     match s:
         case ir.Block():
-            return _block(s.items)
+            return _block(s.items, path)
         case ir.If():
-            before = _expression(s.condition)
-            branches = [_statement(s.then), ({}, {}) if s.orelse is None else _statement(s.orelse)]
+            before = _expression(s.condition, path)
+            branches = [
+                _statement(s.then, path),
+                ({}, {}) if s.orelse is None else _statement(s.orelse, path),
+            ]
         case ir.Switch():
-            before = {} if s.table else _expression(s.subject)
-            branches = _switch(s)
+            before = {} if s.table else _expression(s.subject, path)
+            branches = _switch(s, path)
         case ir.Return() | ir.Exit():
             return None, {}
         case ir.Assign():
-            return _expression(s.value), {}
+            return _expression(s.value, path), {}
         case ir.VarDecl():
-            return _expression(s.init), {}
+            return _expression(s.init, path), {}
         case ir.CallStatement():
-            return _expression(s.call), {}
+            return _expression(s.call, path), {}
         case _:
             return {}, {}
     falling = [f for f, _ in branches if f is not None]
@@ -72,24 +76,24 @@ def _statement(s: ir.Statement) -> tuple[Accesses | None, Accesses]:
     return (_then(before, _most(falling)) if falling else None), _then(before, ended)
 
 
-def _switch(s: ir.Switch) -> list[tuple[Accesses | None, Accesses]]:
+def _switch(s: ir.Switch, path: Path) -> list[tuple[Accesses | None, Accesses]]:
     """One branch for each case. After an action of a table comes that action's case."""
     branches = []
     for case in s.cases:
-        falls, ended = _statement(case.body)
+        falls, ended = _statement(case.body, path)
         before: Accesses = {}
         if s.table is not None:
             named = [x for x in case.labels if isinstance(x, ir.Action)]
             others = [use.action for use in s.table.actions if case.is_default or use.action in named]
-            before = _most([_then(_action(a), _attached(s.table)) for a in others])
+            before = _most([_then(_action(a, path), _attached(s.table, path)) for a in others])
         branches.append((None if falls is None else _then(before, falls), _then(before, ended)))
     if not any(c.is_default for c in s.cases):
-        rest = [] if s.table is None else [_action(use.action) for use in s.table.actions]
-        branches.append((_then(_most(rest), _attached(s.table)), {}))
+        rest = [] if s.table is None else [_action(use.action, path) for use in s.table.actions]
+        branches.append((_then(_most(rest), _attached(s.table, path)), {}))
     return branches
 
 
-def _expression(e: ir.Expr | None) -> Accesses:
+def _expression(e: ir.Expr | None, path: Path) -> Accesses:
     """In the order of evaluation. (Both sides of && count: a gateway evaluates both.)"""
     out: Accesses = {}
     for node in walk(e):
@@ -98,33 +102,32 @@ def _expression(e: ir.Expr | None) -> Accesses:
         match node.target:
             case ir.ApplyTable(table):
                 out = _then(
-                    out, _then(_most([_action(use.action) for use in table.actions]), _attached(table))
+                    out,
+                    _then(
+                        _most([_action(use.action, path) for use in table.actions]), _attached(table, path)
+                    ),
                 )
             case ir.ActionTarget(action):
-                out = _then(out, _action(action))
+                out = _then(out, _action(action, path))
             case ir.ApplyBlock(instance) if isinstance(instance.declaration, ir.Control):
-                out = _then(out, accesses_of(instance.declaration))
+                out = _then(out, accesses_of(instance.declaration, (*path, instance)))
             case ir.Method(object=ir.InstanceRef(instance=instance)):
                 array = array_of(instance)
                 # A direct array goes with its table's entry, not with the call.
-                if array is not None and not _is_direct(array):
-                    out = _then(out, {array: (node.span,)})
+                if array is not None and not str(array.type).startswith("Direct"):
+                    out = _then(out, {Array(path, array): (node.span,)})
     return out
 
 
-def _action(action: ir.Action) -> Accesses:
-    falls, ended = _block(action.body.items)
+def _action(action: ir.Action, path: Path) -> Accesses:
+    falls, ended = _block(action.body.items, path)
     return _most([falls, ended])
 
 
-def _attached(table: ir.Table | None) -> Accesses:
+def _attached(table: ir.Table | None, path: Path) -> Accesses:
     out: Accesses = {}
     for name in ("counters", "meters", "registers"):
         value = table.properties.get(name) if table else None
         if isinstance(value, ir.InstanceRef):
-            out[value.instance] = (value.span,)
+            out[Array(path, value.instance)] = (value.span,)
     return out
-
-
-def _is_direct(array: ir.Instance) -> bool:
-    return str(array.type).startswith("Direct")

@@ -24,16 +24,17 @@ _RECIRCULATE = range(68, 72)
 
 @dataclass(frozen=True)
 class Row:
-    """``limit`` None: for information."""
+    """``limit`` None: for information. Not ``binding``: beyond it others may serve in its place."""
 
     name: str
     used: float
     limit: float | None
     source: str = ""
+    binding: bool = True
 
     @property
     def fits(self) -> bool:
-        return self.limit is None or self.used <= self.limit
+        return self.limit is None or not self.binding or self.used <= self.limit
 
 
 @dataclass
@@ -111,7 +112,7 @@ def check_fit(
         units += collector.units
         problems += collector.problems
         for array, spans in accesses_of(control).items():
-            if _is_register(array):
+            if _is_register(array.instance):
                 most_accesses = max(most_accesses, len(spans))
             if len(spans) > 1:
                 what = (
@@ -227,7 +228,10 @@ def _headers(
     problems: list[Diagnostic] = []
     rows = [
         Row("PHV bits", used.bits, chip.phv_bits, source.PHV),
-        *(Row(f"PHV containers of {w} bits", used.containers[w], n, source.PHV) for w, n in chip.containers),
+        *(
+            Row(f"PHV containers of {w} bits", used.containers[w], n, source.PHV, False)
+            for w, n in chip.containers
+        ),
         Row("bits carried past the stages", used.carried_bits, None, source.PHV),
     ]
     over = next((r for r in rows if not r.fits), None)

@@ -1,10 +1,10 @@
 """Header and metadata bits in PHV containers, and the parser's rows.
 
 Containers hold 8, 16 or 32 bits. A field of a header lies with its neighbours as on the wire; metadata
-fields have containers of their own, single bits eight to a container. Fields that no stage touches go to
-tagalong containers, as long as there are any. Not modelled: fields that share a container because they are
-never alive together, so the true number may be lower; and the groups that containers come in, so it may be
-higher.
+fields of less than a byte share bytes. Headers that no packet has at once (different ways through the parser)
+share their containers. Fields that no stage touches go to tagalong containers, as long as there are any. Not
+modelled: metadata that is never alive together, so the true number may be lower; and the groups that
+containers come in, so it may be higher.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TAGALONG = {8: 32, 16: 48, 32: 32}
 
 @dataclass
 class Phv:
-    """Bits of fields that stages touch, of all others, and containers by width."""
+    """Bits in containers, bits that no stage touches, and containers by width."""
 
     bits: int
     carried_bits: int
@@ -35,47 +35,105 @@ def phv(blocks: dict[str, ir.Parser | ir.Control], units: list[Unit], chip: Chip
     """What headers and metadata of both pipelines take."""
     runs: list[int] = []  # widths of pieces that need a place
     carried = 0
-    bits = 0
     for gress in ("ingress", "egress"):
         touched: set[str] = set()
         for unit in units:
             if unit.gress == gress:
                 touched |= unit.match | unit.reads | unit.writes
-        for param in blocks[gress].params:
+        control, parser = blocks[gress], blocks[f"{gress}_parse"]
+        assert isinstance(parser, ir.Parser)
+        headers: dict[str, list[tuple[int, bool]]] = {}
+        for param in control.params:
             if not isinstance(param.type, ty.Record):
                 continue
             intrinsic = "intrinsic" in param.type.name
-            for header, fields in _headers(param.name, param.type):
-                used = [(p, w) for p, w in fields if p in touched]
-                if not header:
-                    runs += [w for _, w in used if w > 1]
-                    runs += [8] * ceil(sum(1 for _, w in used if w == 1) / 8)
-                    bits += sum(w for _, w in used)
-                    continue
-                if intrinsic:
-                    runs += [w for _, w in used]
-                    bits += sum(w for _, w in used)
-                    continue
-                pieces = _pieces(fields, touched)
-                runs += [w for w, is_used in pieces if is_used]
-                bits += sum(w for w, is_used in pieces if is_used)
-                carried += sum(w for w, is_used in pieces if not is_used)
-    return Phv(bits, carried, _pack(runs, carried, chip))
+            for name, fields in _headers(param.name, param.type):
+                used = [w for p, w in fields if p in touched]
+                if name and not intrinsic:
+                    headers[name] = _pieces(fields, touched)
+                else:
+                    runs += _joined(used)
+        weights = {name: sum(w for w, is_used in pieces if is_used) for name, pieces in headers.items()}
+        extracted = _extracted_headers(parser, control.params[0].name)
+        parsed = set().union(*extracted.values(), set())
+        together = _heaviest("start", parser, extracted, weights, {}) | (headers.keys() - parsed)
+        for name in together & headers.keys():
+            runs += [w for w, is_used in headers[name] if is_used]
+            carried += sum(w for w, is_used in headers[name] if not is_used)
+    spilled = max(0, carried - sum(w * n for w, n in TAGALONG.items()))
+    return Phv(sum(runs) + spilled, carried, _pack(runs, spilled, chip))
 
 
-def _headers(path: str, type_: ty.Type) -> list[tuple[bool, list[tuple[str, int]]]]:
-    """(is it a header, its fields with widths), for each header below; loose fields of a struct as one."""
+def _joined(widths: list[int]) -> list[int]:
+    """Metadata fields as pieces: those of less than a byte share bytes."""
+    out = [w for w in widths if w >= 8]
+    room: list[int] = []
+    for width in sorted((w for w in widths if w < 8), reverse=True):
+        at = next((i for i, left in enumerate(room) if left >= width), None)
+        if at is None:
+            room.append(8 - width)
+        else:
+            room[at] -= width
+    return out + [8] * len(room)
+
+
+def _extracted_headers(parser: ir.Parser, headers: str) -> dict[str, set[str]]:
+    """State -> the headers it extracts, under the control's name for the headers."""
+    own = parser.params[1].name
+    out: dict[str, set[str]] = {}
+    for state in parser.states:
+        out[state.name] = set()
+        for node in walk(state.body):
+            is_extract = isinstance(node, ir.Call) and isinstance(node.target, ir.Method)
+            if is_extract and isinstance(node, ir.Call) and node.args and node.args[0].value is not None:
+                path = _path(node.args[0].value)
+                if path.startswith(f"{own}."):
+                    out[state.name].add(headers + path[len(own) :])
+    return out
+
+
+def _path(e: ir.Expr) -> str:
+    match e:
+        case ir.Var():
+            return e.variable.name
+        case ir.Field():
+            return f"{_path(e.base)}.{e.name}"
+        case ir.Item() if isinstance(e.index, ir.Const):
+            return f"{_path(e.base)}[{e.index.value}]"
+    return "?"
+
+
+def _heaviest(
+    name: str,
+    parser: ir.Parser,
+    extracted: dict[str, set[str]],
+    weights: dict[str, int],
+    known: dict[str, set[str]],
+) -> set[str]:
+    """The headers of the way from a state that take the most bits: no packet has more at once."""
+    if name in known or name not in extracted:
+        return known.get(name, set())
+    known[name] = extracted[name]  # a way that comes back ends here
+    state = next(s for s in parser.states if s.name == name)
+    ways = [_heaviest(c.state, parser, extracted, weights, known) for c in state.transition.cases]
+    best = max(ways, key=lambda way: sum(weights.get(h, 0) for h in way), default=set())
+    known[name] = extracted[name] | best
+    return known[name]
+
+
+def _headers(path: str, type_: ty.Type) -> list[tuple[str, list[tuple[str, int]]]]:
+    """(its path, its fields with widths) of each header below; "" for the loose fields of a struct."""
     while isinstance(type_, ty.NewType):
         type_ = type_.base
     if isinstance(type_, ty.Stack):
         return [h for i in range(type_.size) for h in _headers(f"{path}[{i}]", type_.element)]
     if not isinstance(type_, ty.Record):
-        return [(False, [(path, ty.bit_width(type_) or 1)])]
+        return [("", [(path, ty.bit_width(type_) or 1)])]
     if type_.kind == "header":
-        return [(True, [(f"{path}.{n}", ty.bit_width(t) or 1) for n, t in type_.fields])]
+        return [(path, [(f"{path}.{n}", ty.bit_width(t) or 1) for n, t in type_.fields])]
     inner = [h for n, t in type_.fields for h in _headers(f"{path}.{n}", t)]
-    loose = [f for is_header, fields in inner if not is_header for f in fields]
-    return [h for h in inner if h[0]] + ([(False, loose)] if loose else [])
+    loose = [f for name, fields in inner if not name for f in fields]
+    return [h for h in inner if h[0]] + ([("", loose)] if loose else [])
 
 
 def _pieces(fields: list[tuple[str, int]], touched: set[str]) -> list[tuple[int, bool]]:
@@ -92,13 +150,12 @@ def _pieces(fields: list[tuple[str, int]], touched: set[str]) -> list[tuple[int,
     return out
 
 
-def _pack(runs: list[int], carried: int, chip: Chip) -> dict[int, int]:
+def _pack(runs: list[int], spilled: int, chip: Chip) -> dict[int, int]:
     """Containers by width: 32-bit ones first for wide fields, narrower ones when those run out."""
     limits = dict(chip.containers)
     used = dict.fromkeys(limits, 0)
-    extra = max(0, carried - sum(w * n for w, n in TAGALONG.items()))
     pieces = []
-    for width in [*sorted(runs, reverse=True), *[32] * ceil(extra / 32)]:
+    for width in [*sorted(runs, reverse=True), *[32] * ceil(spilled / 32)]:
         pieces += [32] * (width // 32)
         rest = width % 32
         pieces += (

@@ -14,11 +14,10 @@ from math import ceil
 from p4.lang import ir
 from p4.lang import types as ty
 from p4.tofino.salu import element_bits
-from p4.tofino.units import COUNTING, STATEFUL
+from p4.tofino.units import COUNTING, STATEFUL, Array
 
 SRAM_BITS, SRAM_WORDS = 128 * 1024, 1024
 TCAM_WIDTH, TCAM_WORDS = 44, 512
-DEFAULT_SIZE = 512  # of a table that does not say
 
 
 @dataclass(frozen=True)
@@ -35,18 +34,11 @@ class Need:
     hash_slices: int = 0
 
 
-def constant(e: ir.Expr | None, default: int) -> int:
-    """The value of a size."""
-    while isinstance(e, ir.Cast):
-        e = e.operand
-    return int(e.value) if isinstance(e, ir.Const) and isinstance(e.value, int) else default
-
-
-def table_need(table: ir.Table) -> Need:
+def table_need(table: ir.Table, size: int) -> Need:
     """Of a table without its arrays."""
     if not table.keys:
         return Need()
-    size = max(constant(table.size, DEFAULT_SIZE), len(table.entries))
+    size = max(size, len(table.entries))
     if table.entries_are_const:
         size = max(1, len(table.entries))
     # A range takes two TCAM bits for each of its own (four bits in a nibble's encoding).
@@ -76,28 +68,13 @@ def _rounded(bits: int) -> int:
     return size
 
 
-def array_need(array: ir.Instance, index_bits: int, size: int) -> Need:
+def array_need(array: Array, index_bits: int, size: int) -> Need:
     """Of a register, counter or meter with `size` elements."""
-    assert isinstance(array.type, ty.Extern)
-    kind = array.type.name
-    bits = max(1, element_bits(array)) if kind in ("Register", "DirectRegister") else 64
+    kind = array.kind
+    bits = max(1, element_bits(array.instance)) if kind in ("Register", "DirectRegister") else 64
     blocks = ceil(size * bits / SRAM_BITS) + 1
     address = max(1, (size - 1).bit_length()) if index_bits else 0
-    slices = 0 if kind.startswith("Direct") else ceil(min(address, 23) / 16) if address else 0
+    slices = 0 if kind.startswith("Direct") else ceil(min(address, 23) / 16)
     return Need(
         map_rams=blocks, stateful=int(kind in STATEFUL), counting=int(kind in COUNTING), hash_slices=slices
     )
-
-
-def array_size(array: ir.Instance, tables: list[ir.Table]) -> int:
-    """Elements; of a direct array, its table's entries."""
-    assert isinstance(array.type, ty.Extern)
-    if array.type.name.startswith("Direct"):
-        mine = [
-            t
-            for t in tables
-            for v in t.properties.values()
-            if isinstance(v, ir.InstanceRef) and v.instance is array
-        ]
-        return max((constant(t.size, DEFAULT_SIZE) for t in mine), default=DEFAULT_SIZE)
-    return constant(array.args[0].value, 1)

@@ -8,14 +8,15 @@ longest chain behind them go first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from math import ceil
 
 from p4.lang import ir
 from p4.lang.diagnostics import Diagnostic
 from p4.tofino.chip import Chip
-from p4.tofino.memory import Need, array_need, array_size, table_need
-from p4.tofino.units import Unit
+from p4.tofino.memory import Need, array_need, table_need
+from p4.tofino.units import Array, Unit
 
 _ALL = 64  # stages of an imagined chip, to say how many would be needed
 
@@ -48,12 +49,13 @@ class Cluster:
     order: int
     before: dict[Cluster, int] = field(default_factory=dict)  # cluster -> stages that must lie between
     after: dict[Cluster, int] = field(default_factory=dict)
-    height: int = 0
+    height: int = 0  # of the longest chain behind it
+    alu_height: int = 0  # stages that the stateful ALUs behind it need
     stage: int = -1
 
     @property
     def splits(self) -> bool:
-        """A match table without arrays may be spread over stages."""
+        """A match table may be spread over stages, unless it reaches an array that is not its own."""
         return len(self.units) == 1 and self.units[0].table is not None and not self.need.map_rams
 
 
@@ -83,15 +85,45 @@ def place(units: list[Unit], chip: Chip) -> Placement:
     problems: list[Diagnostic] = []
     clusters = _clusters(units, chip, problems)
     _link(clusters, units, chip, problems)
+    # List scheduling is a heuristic: of a few orders of preference, the one that needs the fewest stages.
+    tried = [_schedule(clusters, preference, chip) for preference in _PREFERENCES]
+    at, stages = min(tried, key=lambda result: max(result[0].values(), default=0))
+    for cluster in clusters:
+        cluster.stage = at[cluster]
+    late = [c for c in sorted(clusters, key=lambda c: c.stage) if c.stage >= chip.stages]
+    if late and late[0].stage == _ALL:
+        unit = late[0].units[0]
+        problems.append(Diagnostic(unit.span, f"'{unit.name}' fits no stage, whatever else is in it"))
+    elif late:
+        problems.append(_late(late[0], chip))
+    needed = {
+        gress: 1 + max((c.stage for c in clusters if c.units[0].gress == gress), default=-1)
+        for gress in ("ingress", "egress")
+    }
+    return Placement(stages[: max(*needed.values(), 1)], problems, needed)
+
+
+_PREFERENCES: tuple[Callable[[Cluster], tuple[int, ...]], ...] = (
+    lambda c: (-max(c.height, c.alu_height), -c.need.stateful, c.order),
+    lambda c: (-c.height, -c.need.stateful, c.order),
+    lambda c: (-c.need.stateful, -c.height, c.order),
+)
+
+
+def _schedule(
+    clusters: list[Cluster], preference: Callable[[Cluster], tuple[int, ...]], chip: Chip
+) -> tuple[dict[Cluster, int], list[Stage]]:
+    """(stage of each, _ALL for what fits none; what is in the stages)."""
     stages = [Stage() for _ in range(_ALL)]
-    left = list(clusters)
+    at: dict[Cluster, int] = {}
+    left = sorted(clusters, key=preference)
     started: dict[Cluster, Need] = {}
     for number, stage in enumerate(stages):
         placed = True
         while placed and left:
             placed = False
-            for cluster in sorted(left, key=lambda c: (-c.height, -c.need.stateful, c.order)):
-                if any(b.stage < 0 or b.stage + distance > number for b, distance in cluster.before.items()):
+            for cluster in list(left):
+                if any(at.get(b, _ALL) + distance > number for b, distance in cluster.before.items()):
                     continue
                 rest = _put(cluster, started.get(cluster, cluster.need), stage, chip)
                 if rest is None:
@@ -99,28 +131,17 @@ def place(units: list[Unit], chip: Chip) -> Placement:
                 if rest != Need():
                     started[cluster] = rest
                     continue
-                cluster.stage = number
+                at[cluster] = number
                 left.remove(cluster)
                 placed = True
         if not left:
             break
-    problems += [_late(c, chip) for c in sorted(clusters, key=lambda c: c.stage) if c.stage >= chip.stages][
-        :1
-    ]
-    if left:
-        unit = left[0].units[0]
-        problems.append(Diagnostic(unit.span, f"'{unit.name}' fits no stage"))
-    needed = {
-        gress: 1 + max((c.stage for c in clusters if c.units[0].gress == gress), default=-1)
-        for gress in ("ingress", "egress")
-    }
-    used = [s for s in stages if s.units]
-    return Placement(stages[: max(len(used), *needed.values(), 1)], problems, needed)
+    at.update(dict.fromkeys(left, _ALL))
+    return at, stages
 
 
 def _clusters(units: list[Unit], chip: Chip, problems: list[Diagnostic]) -> list[Cluster]:
-    tables = [u.table for u in units if u.table]
-    by_array: dict[ir.Instance, list[Unit]] = {}
+    by_array: dict[Array, list[Unit]] = {}
     for unit in units:
         for array in unit.arrays:
             by_array.setdefault(array, []).append(unit)
@@ -141,16 +162,22 @@ def _clusters(units: list[Unit], chip: Chip, problems: list[Diagnostic]) -> list
         for member in members:
             if member.table is not None and member.table not in seen:
                 seen.add(member.table)
-                need = _sum(need, table_need(member.table))
+                need = _sum(need, table_need(member.table, member.table_size))
         for array, index_bits in arrays.items():
-            size = array_size(array, tables)
+            size = max(u.sizes[array] for u in members if array in u.sizes)
             one = array_need(array, index_bits, size)
             if one.map_rams > chip.map_rams:
                 what = f"'{array.name}' takes {one.map_rams} memory blocks of a stage (one to spare)"
                 problems.append(
-                    Diagnostic(array.span, what, f"{chip.map_rams} at most: fewer or narrower elements")
+                    Diagnostic(
+                        array.instance.span, what, f"{chip.map_rams} at most: fewer or narrower elements"
+                    )
                 )
                 one = Need(0, 0, 0, 0, chip.map_rams, one.stateful, one.counting, one.hash_slices)
+            if array.kind.startswith(
+                "Direct"
+            ):  # its elements go with the table's entries, wherever those are
+                one = replace(one, table_sram=one.map_rams, map_rams=0)
             need = _sum(need, one)
         out.append(Cluster(members, need, order))
     return out
@@ -193,7 +220,7 @@ def _link(clusters: list[Cluster], units: list[Unit], chip: Chip, problems: list
         return heights[cluster]
 
     for cluster in clusters:
-        cluster.height = max(height(cluster), _alu_height(cluster, chip))
+        cluster.height, cluster.alu_height = height(cluster), _alu_height(cluster, chip)
 
 
 def _alu_height(cluster: Cluster, chip: Chip) -> int:
@@ -253,10 +280,8 @@ def _put(cluster: Cluster, need: Need, stage: Stage, chip: Chip) -> Need | None:
         taken_sram, taken_tcam = int(need.table_sram * share), int(need.tcam * share)
         if not taken_sram and not taken_tcam:
             return None
-        part = Need(
-            need.table_sram - taken_sram, need.tcam - taken_tcam, need.exact_bytes, need.ternary_bytes
-        )
-        need = Need(taken_sram, taken_tcam, need.exact_bytes, need.ternary_bytes)
+        part = replace(need, table_sram=need.table_sram - taken_sram, tcam=need.tcam - taken_tcam)
+        need = replace(need, table_sram=taken_sram, tcam=taken_tcam)
     stage.sram += need.table_sram + need.map_rams
     stage.tcam += need.tcam
     for name in ("exact_bytes", "ternary_bytes", "map_rams", "stateful", "counting", "hash_slices"):

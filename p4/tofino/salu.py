@@ -49,7 +49,8 @@ def check_action(action: ir.Instance, chip: Chip) -> tuple[dict[str, int], list[
                 node.op in ("<<", ">>") and not isinstance(node.right, ir.Const)
             ):
                 problems.append(Diagnostic(node.span, f"'{node.op}': a stateful ALU has none", "a MathUnit"))
-        if isinstance(node, ir.Assign) and root(node.target) is value:
+        changes = isinstance(node, ir.Assign) and root(node.target) is value
+        if isinstance(node, ir.Assign) and changes and _text(node.target) != _text(node.value):
             updates.setdefault(_text(node.target), set()).add(_text(node.value))
         if isinstance(node, (ir.For, ir.ForRange, ir.Switch)):
             problems.append(Diagnostic(node.span, "a loop or switch in a RegisterAction"))

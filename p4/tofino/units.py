@@ -16,7 +16,25 @@ from p4.lang.walk import places, root, walk
 
 STATEFUL = ("Register", "DirectRegister", "Meter", "DirectMeter", "Lpf", "Wred")
 COUNTING = ("Counter", "DirectCounter")
+DEFAULT_SIZE = 512  # of a table that does not say
 Env = dict[ir.Variable, str]
+
+
+@dataclass(frozen=True)
+class Array:
+    """A register, counter or meter; `path` are the objects of controls that it is inside of."""
+
+    path: tuple[ir.Instance, ...]
+    instance: ir.Instance
+
+    @property
+    def name(self) -> str:
+        return self.instance.name
+
+    @property
+    def kind(self) -> str:
+        assert isinstance(self.instance.type, ty.Extern)
+        return self.instance.type.name
 
 
 @dataclass(frozen=True)
@@ -39,7 +57,9 @@ class Unit:
     match: set[str] = field(default_factory=set)
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
-    arrays: dict[ir.Instance, Span] = field(default_factory=dict)
+    arrays: dict[Array, Span] = field(default_factory=dict)
+    sizes: dict[Array, int] = field(default_factory=dict)
+    table_size: int = 0
     index_bits: int = 0
     follows: set[Unit] = field(default_factory=set)  # whose hit or miss decides whether this one runs
 
@@ -74,8 +94,8 @@ class _Step:
     """What an action has done so far: everything in it happens at once."""
 
     unit: Unit
-    written: dict[str, Span] = field(default_factory=dict)
-    copies: dict[str, set[str]] = field(default_factory=dict)  # of a local variable: the fields it stands for
+    written: dict[str, Span] = field(default_factory=dict)  # what was computed
+    copies: dict[str, set[str]] = field(default_factory=dict)  # what is a copy of other fields, or a result
 
 
 class UnitCollector:
@@ -86,6 +106,8 @@ class UnitCollector:
         self.units: list[Unit] = []
         self.problems: list[Diagnostic] = []
         self._locals = 0
+        self._path: tuple[ir.Instance, ...] = ()
+        self._ctor: dict[ir.Variable, ir.Expr] = {}
 
     def control(self, control: ir.Control, env: Env, place: _Place | None = None) -> None:
         place = place or _Place()
@@ -238,7 +260,11 @@ class UnitCollector:
                 self._add(unit)
             case ir.ApplyBlock(instance) if isinstance(instance.declaration, ir.Control):
                 inner = self._arguments(call, instance.declaration.params, env)
+                outer_path, outer_ctor = self._path, self._ctor
+                self._path = (*self._path, instance)
+                self._ctor = {**self._ctor, **_ctor_values(instance, self._ctor)}
                 self.control(instance.declaration, inner, place)
+                self._path, self._ctor = outer_path, outer_ctor
             case _:
                 self._add(self._single(ir.CallStatement(call.span, call), env, place))
         return place
@@ -253,6 +279,7 @@ class UnitCollector:
     def _table(self, table: ir.Table, span: Span, env: Env, place: _Place) -> Unit:
         unit = self._unit(table.name, table.span, place)
         unit.table = table
+        unit.table_size = self._constant(table.size, DEFAULT_SIZE)
         for key in table.keys:
             unit.match |= self.read(key.expr, env)
         for use in table.actions:
@@ -268,11 +295,15 @@ class UnitCollector:
             unit.reads |= {r for r in one.reads if not r.startswith(f"{table.name}/")}
             unit.writes |= one.writes
             unit.arrays.update(one.arrays)
+            unit.sizes.update(one.sizes)
             unit.index_bits = max(unit.index_bits, one.index_bits)
         for name in ("counters", "meters", "registers"):
             attached = table.properties.get(name)
             if isinstance(attached, ir.InstanceRef):
-                unit.arrays.setdefault(attached.instance, table.span)
+                self._reach(Array(self._path, attached.instance), table.span, unit)
+        for array in unit.arrays:
+            if array.kind.startswith("Direct"):
+                unit.sizes[array] = unit.table_size
         return self._add(unit)
 
     # ---- inside an action: everything happens at once
@@ -288,10 +319,7 @@ class UnitCollector:
                 case ir.VarDecl():
                     self._locals += 1
                     env[s.variable] = f"{s.variable.name}#{self._locals}"
-                    if isinstance(s.init, (ir.Var, ir.Field)):
-                        step.copies[env[s.variable]] = self.read(s.init, env)
-                        step.unit.reads |= step.copies[env[s.variable]]
-                    elif s.init is not None:
+                    if s.init is not None:
                         self._assign(ir.Var(s.variable.type, s.span, s.variable), s.init, env, step)
                 case ir.Assign():
                     self._assign(s.target, s.value, env, step)
@@ -313,14 +341,20 @@ class UnitCollector:
             reads |= step.copies.get(name, {name})
         self._accesses(value, env, step.unit)
         self._arithmetic(value, env)
-        early = sorted(reads & step.written.keys() - set().union(*step.copies.values(), set()))
+        early = sorted(reads & step.written.keys())
         if early:
             what = f"'{early[0]}' is computed and used in one action: that takes two stages"
             self.problems.append(Diagnostic(value.span, what, "two actions"))
         step.unit.reads |= reads
         targets = leaves(self.path(target, env), _base(target).type)
         step.unit.writes |= targets
-        step.written.update(dict.fromkeys(targets, value.span))
+        for name in targets:
+            step.written.pop(name, None)
+            step.copies.pop(name, None)
+            if _is_move(value):  # whoever reads it in this action reads what it is a copy of
+                step.copies[name] = reads
+            else:
+                step.written[name] = value.span
 
     def _effect(self, call: ir.Call, env: Env, unit: Unit) -> None:
         """A call for what it does: a header made valid, a counter, an array."""
@@ -344,7 +378,7 @@ class UnitCollector:
             array = array_of(target.instance)
             if array is None:
                 continue
-            unit.arrays[array] = node.span
+            self._reach(Array(self._path, array), node.span, unit)
             for method in target.instance.methods.values():
                 for place in places(method.body):
                     if root(place) not in method.params:
@@ -352,6 +386,17 @@ class UnitCollector:
             if node.args and node.args[0].value is not None:
                 index = node.args[0].value
                 unit.index_bits = max(unit.index_bits, self._index(index))
+
+    def _reach(self, array: Array, span: Span, unit: Unit) -> None:
+        unit.arrays.setdefault(array, span)
+        args = array.instance.args
+        unit.sizes.setdefault(array, self._constant(args[0].value if args else None, 1))
+
+    def _constant(self, e: ir.Expr | None, default: int) -> int:
+        """The value of a size, the constructor's parameters put in."""
+        while isinstance(e, ir.Cast) or (isinstance(e, ir.Var) and e.variable in self._ctor):
+            e = e.operand if isinstance(e, ir.Cast) else self._ctor[e.variable]
+        return int(e.value) if isinstance(e, ir.Const) and isinstance(e.value, int) else default
 
     def _index(self, index: ir.Expr) -> int:
         for node in walk(index):
@@ -382,6 +427,34 @@ class UnitCollector:
             elif node.op in ("+", "-", "|+|", "|-|") and width > 32:
                 what = f"arithmetic on {width} bits: a container has at most 32"
                 self.problems.append(Diagnostic(node.span, what, "bit<32>"))
+
+
+def _is_move(e: ir.Expr) -> bool:
+    """A copy: of a field, a constant, action data, an array's or a hash's result, or several side by side."""
+    match e:
+        case ir.Slice():
+            return _is_move(e.base)
+        case ir.Cast():
+            return _is_move(e.operand)
+        case ir.Binary(op="++"):
+            return _is_move(e.left) and _is_move(e.right)
+        case ir.Aggregate():
+            return all(map(_is_move, e.items))
+        case ir.Call():
+            return isinstance(e.target, ir.Method)
+    return isinstance(e, (ir.Const, ir.Var, ir.Field, ir.Item, ir.Default))
+
+
+def _ctor_values(instance: ir.Instance, outer: dict[ir.Variable, ir.Expr]) -> dict[ir.Variable, ir.Expr]:
+    out = {}
+    assert instance.declaration is not None
+    for variable, argument in zip(instance.declaration.ctor_params, instance.args, strict=False):
+        value = argument.value
+        while isinstance(value, ir.Var) and value.variable in outer:
+            value = outer[value.variable]
+        if value is not None:
+            out[variable] = value
+    return out
 
 
 def _base(e: ir.Expr) -> ir.Expr:
