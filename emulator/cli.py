@@ -58,6 +58,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     emulate.add_argument(
         "--compare", action="store_true", help="simulate the same propagations and compare what was sent"
     )
+    emulate.add_argument("--clean", action="store_true", help="remove what a crashed BMv2 run left, and end")
     emulate.add_argument("--pcap", type=Path, metavar="FOLDER", help="what passes each switch port, as pcap")
     emulate.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="default: results/emulate-...")
     emulate.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -65,7 +66,12 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _emulate(args: argparse.Namespace) -> int:
+    if args.clean:
+        from emulator.cluster.clean import clean  # noqa: PLC0415
+
+        return clean()
     from emulator.cluster import report, run  # noqa: PLC0415  (numpy, pyarrow and the graph room)
+    from emulator.cluster.bmv2 import require_bmv2  # noqa: PLC0415
     from emulator.cluster.prepare import prepare  # noqa: PLC0415
     from sim.results import ResultsFolder  # noqa: PLC0415
     from sim.scenario_io import dump_scenario  # noqa: PLC0415
@@ -76,7 +82,7 @@ def _emulate(args: argparse.Namespace) -> int:
     if not 0.01 <= args.patience <= 86_400:
         raise InputError(f"--patience: {args.patience:g} given; allowed: 0.01 to 86400 seconds")
     if args.switch == "bmv2":
-        raise InputError("--switch: bmv2 is not available yet; use --switch engine, which needs no root")
+        require_bmv2()
     prepared = prepare(scenario)
     count = args.propagations or len(prepared.propagations)
     if not count:
@@ -85,7 +91,8 @@ def _emulate(args: argparse.Namespace) -> int:
     try:
         cluster = run.make_cluster(
             scenario, prepared, args.fault,
-            in_process=args.in_process, patience_s=args.patience, captures=args.pcap,
+            in_process=args.in_process, bmv2=args.switch == "bmv2", patience_s=args.patience,
+            captures=args.pcap,
         )  # fmt: skip
         try:
             with _progress() as progress:

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from emulator.cluster.bmv2 import bmv2_switch, require_bmv2
 from emulator.cluster.faults import parse_faults
 from emulator.cluster.measured import Measured
 from emulator.cluster.prepare import Prepared, dcqcn_config, ecn_frames, loss_rules
@@ -56,13 +57,20 @@ def make_cluster(
     rules: list[str],
     *,
     in_process: bool,
+    bmv2: bool,
     patience_s: float,
     captures: Path | None,
 ) -> Cluster:
-    """The cluster of a scenario: processes in real time, or one process in virtual time."""
+    """The cluster of a scenario: processes in real time, or one process in virtual time (BMv2 always)."""
     faults = parse_faults([*loss_rules(scenario), *rules], prepared.topology)
+    chosen = settings(scenario, patience_s)
+    if bmv2:
+        require_bmv2()
+        return VirtualCluster(
+            prepared.topology, prepared.plans, faults, chosen, captures=captures, make_switch=bmv2_switch
+        )
     make = VirtualCluster if in_process else ProcessCluster
-    return make(prepared.topology, prepared.plans, faults, settings(scenario, patience_s), captures=captures)
+    return make(prepared.topology, prepared.plans, faults, chosen, captures=captures)
 
 
 def run(cluster: Cluster, scenario: Scenario, prepared: Prepared, count: int, progress: Progress) -> Measured:
