@@ -68,25 +68,30 @@ def test_like_a_bounded_list(many, steps, size):
         assert ring.count == len(model)
 
 
-def produce(ring: Ring, producer: int, count: int) -> None:
-    """`count` numbers tagged with the producer, in bursts of random size."""
-    rng = np.random.default_rng(producer)
+def produce(ring: Ring, producer: int, count: int, burst: int) -> None:
+    """`count` numbers tagged with the producer, `burst` at a time, as fast as it goes."""
+    numbers = np.arange(count, dtype=np.uint32) | np.uint32(producer << 24)
     at = 0
     while at < count:
-        burst = np.arange(at, min(count, at + rng.integers(1, ring.size // 2)), dtype=np.uint32) | np.uint32(
-            producer << 24
-        )
-        done = ring.enqueue_bulk(burst) if rng.random() < 0.3 else ring.enqueue_burst(burst)
-        at += done
-        if done < len(burst):
+        done = ring.enqueue_burst(numbers[at : at + burst])
+        if not done:
             os.sched_yield()
+        at += done
 
 
-@pytest.mark.parametrize(("producers", "size"), [(1, 64), (1, 8192), (4, 64), (3, 8192)])
-def test_processes_under_stress(producers, size):
-    each = 10 * size + 20_000 // producers
+@pytest.mark.parametrize(
+    ("producers", "size", "burst", "each"),
+    [
+        (1, 64, 3, 200_000),
+        (1, 8192, 1000, 200_000),
+        (4, 64, 3, 200_000),
+        (4, 8192, 2, 400_000),
+        (3, 512, 200, 300_000),
+    ],
+)
+def test_processes_under_stress(producers, size, burst, each):
     ring = Ring(size, many_producers=producers > 1)
-    lcores = [Lcore(produce, ring, n, each, name=f"producer {n}", cpu=n % 2) for n in range(producers)]
+    lcores = [Lcore(produce, ring, n, each, burst, name=f"producer {n}", cpu=n % 2) for n in range(producers)]
     next_of = [0] * producers
     while ring.count < size:  # so that being full is tried in any case
         os.sched_yield()
@@ -94,9 +99,9 @@ def test_processes_under_stress(producers, size):
         got = ring.dequeue_burst(size)
         assert ring.count <= size
         if not len(got):
+            if not ring.count and not any(lcore.alive for lcore in lcores):
+                break
             os.sched_yield()
-        if not len(got) and not any(lcore.alive for lcore in lcores) and not ring.count:
-            break
         for producer in range(producers):
             mine = got[got >> 24 == producer] & 0xFFFFFF
             assert np.array_equal(mine, np.arange(next_of[producer], next_of[producer] + len(mine)))
