@@ -259,6 +259,36 @@ def test_the_passes_can_be_run_one_by_one(library: Path) -> None:
         assert switch.receive() == [Packet(3, data)]
 
 
+EDGES = tna(
+    types="header note_t { bit<8> what; } header one_t { bit<8> v; }",
+    headers="one_t one;",
+    parser_locals="value_set<bit<8>>(4) wanted;",
+    parser="transition select(hdr.h.k) { wanted: more; default: accept; }",
+    states="state more { p.extract(hdr.one); transition select(hdr.one.v) { 1: accept; 2: reject; } }",
+    ingress="tm.ucast_egress_port = 2; hdr.h.x = 16w0 ++ prsr.parser_err;",
+    egress_parser="p.extract(hdr.h); transition accept;",
+    egress="if (hdr.h.k == 9) { dprsr.mirror_type = 2; hdr.h.y = 3w0 ++ eg.egress_port ++ 20w0; }",
+    egress_deparser_locals="Mirror() copy;",
+    egress_deparser="if (dprsr.mirror_type == 2) { copy.emit<note_t>(4, { 0x77 }); }",
+)
+
+
+def test_errors_mirrors_and_value_sets_at_the_edges(libraries: Path) -> None:
+    with Engine(build(generate(check_text(EDGES)), folder=libraries)) as switch:
+        assert [words(p)[0] for p in sent(switch, packet(1))] == [0]
+        # A program that reads parser_err sees its packets through: too short, and without a matching case.
+        switch.value_set_insert("wanted", [1])
+        assert [words(p)[0] for p in sent(switch, packet(1)[:13])] == [2]
+        assert [words(p)[0] for p in sent(switch, packet(1)[:13] + b"\x05")] == [1]
+        assert [words(p)[0] for p in sent(switch, packet(1)[:13] + b"\x01")] == [0]
+        assert sent(switch, packet(1)[:13] + b"\x02") == []  # rejected by name: always dropped
+        # A mirror from egress is the packet as it leaves.
+        switch.clone_session(4, port=5)
+        got = {p.port: p.data for p in sent(switch, packet(9, y=0))}
+        assert got[2][4:8] == (2 << 20).to_bytes(4, "big")
+        assert got[5] == b"\x77" + got[2]
+
+
 # ---- what it does not run
 
 

@@ -42,6 +42,7 @@ control Eg(inout headers_t hdr, inout egress_meta_t m, in egress_intrinsic_metad
 }
 control EgressDeparser(packet_out p, inout headers_t hdr, in egress_meta_t m,
                        in egress_intrinsic_metadata_for_deparser_t dprsr) {
+    %(egress_deparser_locals)s
     apply { %(egress_deparser)s p.emit(hdr); }
 }
 Pipeline(IngressParser(), In(), IngressDeparser(), EgressParser(), Eg(), EgressDeparser()) pipe;
@@ -53,7 +54,7 @@ DEFAULTS = {
     "egress_parser": "transition accept;",
     **dict.fromkeys(
         ("types", "headers", "meta", "parser_locals", "states", "locals", "ingress", "deparser_locals", "deparser",
-         "egress_locals", "egress", "egress_deparser"), ""
+         "egress_locals", "egress", "egress_deparser_locals", "egress_deparser"), ""
     ),
 }  # fmt: skip
 
