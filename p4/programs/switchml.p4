@@ -193,8 +193,9 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
                              || (other_chunk != 0 && (int<32>)(now - other_chunk) <= 0))) {
             events.count(STALE);
             drop();
-        } else if (fresh && other_chunk != 0 && (bit<32>)other_status[7:0] != meta.workers) {
-            events.count(REFUSED);      // nobody has the result of the chunk before
+        } else if (fresh && (other_chunk != 0 || has_chunk != 0)
+                   && (now - other_chunk != meta.slots || (bit<32>)other_status[7:0] != meta.workers)) {
+            events.count(REFUSED);      // not the slot's next chunk, or nobody has the result of the one before
             drop();
         } else if (!fresh && (has & me) != 0) {
             events.count(DUPLICATES);

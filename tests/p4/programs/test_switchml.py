@@ -222,6 +222,17 @@ def test_a_copy_of_a_chunk_that_is_over_changes_nothing(switch: Engine) -> None:
     assert all((switch.register_array(name) == array).all() for name, array in before.items())
 
 
+def test_nobody_can_run_ahead(switch: Engine) -> None:
+    """A chunk that is not the slot's next would make all that follow stale."""
+    fill(switch, 0, 0)
+    for chunk in (8, 5, 1000, 2**31 - 2):
+        assert send(switch, Frame(0, 0, chunk, 1)) == []
+    assert events(switch)[REFUSED] == 4
+    fill(switch, 4, 1)
+    assert send(switch, Frame(0, 0, 12, 0)) == []
+    fill(switch, 8, 0)
+
+
 def test_the_chunk_number_may_wrap(switch: Engine) -> None:
     for n, chunk in enumerate((2**32 - 8, 2**32 - 4, 0, 4)):
         fill(switch, chunk, n % 2, value=chunk % 7)
@@ -251,6 +262,7 @@ def test_saturation_is_flagged_and_clamped(switch: Engine) -> None:
         Frame(worker=1, job=2, slot=4),
         Frame(worker=1, chunk=2**32 - 1),
         Frame(worker=1, chunk=4, version=1),  # before the chunk in the other version is complete
+        Frame(worker=1, chunk=8),  # the version's next, before the other had its turn
     ],
 )
 def test_a_forged_packet_is_dropped_and_counted(switch: Engine, frame: Frame) -> None:
