@@ -72,6 +72,7 @@ def _title(records: Records) -> str:
 def _about(records: Records) -> list[tuple[str, str]]:
     graph, scenario, summary = records.summary["graph"], records.scenario, records.summary
     cluster, switch, model = scenario.cluster, scenario.switch, scenario.model
+    kind = "" if graph["kind"] in graph["name"] else f" ({graph['kind']})"
     parts = summary["partitions"].get(scenario.partition.balance, {})
     held = format_bytes(switch.memory_bytes) if switch.memory_bytes else "unlimited"
     size = f"{graph.get('vertices', 0):,} vertices, {graph.get('directed_edges', 0):,} directed edges"
@@ -82,7 +83,7 @@ def _about(records: Records) -> list[tuple[str, str]]:
     network += f", {cluster.fabric_link_bps / 1e9:g} Gb/s between switches" if cluster.leaves else ""
     unusual = ", ".join(f"{key} = {ours}" for key, ours, _ in records.unlike_paper())
     rows = [
-        ("Graph", f"{graph['name']} ({graph['kind']}): {size}"),
+        ("Graph", f"{graph['name']}{kind}: {size}"),
         (
             "Partition",
             ", ".join(filter(None, [f"{scenario.partition.method}, {cluster.workers} workers", cut, sent])),

@@ -265,6 +265,7 @@ function heatMap() {
       const one = name.split(":")[0], key = sizes.get(one) < names.length / 18 ? one.replace(/\d+$/, "s") : one; // small ones share a tick
       groups.set(key, [...(groups.get(key) ?? []), row]);
     });
+    if (groups.size < 2) return {showticklabels: false};
     return {tickmode: "array", tickvals: [...groups.values()].map(rows => rows[Math.floor(rows.length / 2)]), ticktext: [...groups.keys()]};
   }
   function marker() {

@@ -25,7 +25,6 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 from analysis.sweep.folder import SweepFolder, write_whole
 from sim.job import ENGINE, Job, Variant, run_job
-from sim.prepare import prepare
 from sim.results import ResultsFolder
 from sim.scenario_io import dump_scenario
 from workloads.errors import InputError
@@ -85,6 +84,8 @@ def answer_prepare(request: PrepareRequest) -> dict[str, Any]:
 
 
 def _prepare(folder: SweepFolder, missing: dict[str, Variant], cache: Path | None) -> None:
+    from sim.prepare import prepare  # noqa: PLC0415  # pandas and METIS, which a simulation does without
+
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folder.prepared))
     labelled = [replace(variant, label=plan) for plan, variant in missing.items()]
     kept = False

@@ -20,11 +20,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from analysis.sweep.spec import Sweep
 from sim.results import is_results
 from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from analysis.sweep.spec import Sweep
 
 
 class SweepFolder:

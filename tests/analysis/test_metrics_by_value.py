@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from analysis.metrics import (
@@ -84,6 +84,7 @@ def test_jain() -> None:
     assert communication_fairness(pd.DataFrame(EPOCHS)) == pytest.approx(36 / 42)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30))
 def test_jain_lies_between_one_over_n_and_one(shares: list[float]) -> None:
     index = jain(shares)
@@ -136,6 +137,7 @@ def test_permutation_p_is_the_enumeration() -> None:
     assert math.isnan(permutation_p([1], [2, 3]))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12),
     st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12),

@@ -229,10 +229,10 @@ def finished(out: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_a_sweep_killed_again_and_again_resumes(tmp_path: Path) -> None:
-    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 5\n"), tmp_path / "out"
+    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 3\n"), tmp_path / "out"
     seen: dict[str, tuple[int, int]] = {}
     kills = 0
-    for wanted in (0, 1, 4):  # runs finished when the kill comes: before the first, then in the middle
+    for wanted in (0, 2):  # runs finished when the kill comes: before the first, then in the middle
         process = start(path, out)
         while process.poll() is None and (len(finished(out)) < wanted or not (out / ".prepared").is_dir()):
             time.sleep(0.02)
@@ -242,14 +242,14 @@ def test_a_sweep_killed_again_and_again_resumes(tmp_path: Path) -> None:
         now = finished(out)
         assert seen.items() <= now.items(), "nothing lost, nothing written again"
         seen = now
-    assert kills >= 2
+    assert kills == 2
     process = start(path, out)
     told = json.loads(process.communicate()[0])
-    assert (process.returncode, told["units"], told["failed"]) == (0, 10, 0)
-    assert told["ran"] + told["reused"] == 10
+    assert (process.returncode, told["units"], told["failed"]) == (0, 6, 0)
+    assert told["ran"] + told["reused"] == 6
     assert told["reused"] >= len(seen)
     assert seen.items() <= finished(out).items()
-    assert len(load_runs(out)) == 10
+    assert len(load_runs(out)) == 6
     assert not load_runs(out).skipped
     assert not [path for path in (out / "runs").iterdir() if path.name.startswith(".")]
 
@@ -362,13 +362,13 @@ def _heeds_interrupt() -> bool:
 
 
 def test_two_sweeps_on_one_folder_share_the_work(tmp_path: Path) -> None:
-    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 4\n"), tmp_path / "out"
+    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 3\n"), tmp_path / "out"
     processes = [start(path, out) for _ in range(2)]
     told = [json.loads(process.communicate()[0]) for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    assert sum(one["ran"] for one in told) == 8, "each unit once, by one or the other"
-    assert all(one["ran"] + one["reused"] == 8 for one in told)
-    assert len(load_runs(out)) == 8
+    assert sum(one["ran"] for one in told) == 6, "each unit once, by one or the other"
+    assert all(one["ran"] + one["reused"] == 6 for one in told)
+    assert len(load_runs(out)) == 6
 
 
 def test_an_existing_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

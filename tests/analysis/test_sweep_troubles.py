@@ -25,10 +25,11 @@ KEYS = st.sampled_from(
 VALUES = st.one_of(
     st.integers(-5, 10**20), st.floats(), st.booleans(), st.text(max_size=5), st.lists(st.integers(0, 9))
 )
+SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]  # on a busy machine
 TABLES = st.dictionaries(KEYS, VALUES, max_size=3)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 @given(st.one_of(st.binary(max_size=80), st.text("[]{}=\"'.,#\n abcsweptgrid0123", max_size=80)))
 def test_any_text_is_a_sweep_or_one_line(tmp_path: Path, content: bytes | str) -> None:
     path = tmp_path / "any.toml"
@@ -39,7 +40,7 @@ def test_any_text_is_a_sweep_or_one_line(tmp_path: Path, content: bytes | str) -
         assert "\n" not in str(error)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 @given(TABLES, st.dictionaries(KEYS, st.lists(VALUES, min_size=1, max_size=2), max_size=2))
 def test_any_keys_and_values_are_a_sweep_or_one_line(point: dict[str, Any], grid: dict[str, Any]) -> None:
     try:
