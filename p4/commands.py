@@ -164,7 +164,8 @@ def _run(args: argparse.Namespace) -> int:
             engine.now_ns = due_ns
             for packet in engine.receive():
                 out.setdefault(packet.port, []).append(Record(engine.now_us, packet.data))
-        statistics, problems = engine.statistics(), engine.problems()
+        statistics = engine.statistics()
+        engine.report()
     args.out.mkdir(parents=True, exist_ok=True)
     for port, records in out.items():
         write_pcap(args.out / f"port{port}.pcap", records)
@@ -176,6 +177,4 @@ def _run(args: argparse.Namespace) -> int:
             f"{len(arriving)} packets in; out: "
             + (", ".join(f"port {p}: {n}" for p, n in counts.items()) or "none")
         )
-    for problem in problems:
-        print(f"netfold: warning: {problem}", file=sys.stderr)
     return 0

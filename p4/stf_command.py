@@ -28,6 +28,7 @@ def run_test(program: ir.Program, args: argparse.Namespace) -> int:
     if args.target in ("engine", "both"):
         with Engine(build(generate(program))) as engine:
             reports["engine"] = run_stf(engine, stf)
+            engine.report()
     if args.target in ("bmv2", "both"):
         reports["bmv2"], log = _on_bmv2(args, stf, ports)
         if log:

@@ -1,18 +1,35 @@
-"""Parsers and controls as C++ structs: one struct for each instance, holding its state and its apply()."""
+"""What parsers and controls have in common as C++: a struct for each instance, with its state and its apply().
+
+controls.py and parsers.py write the two kinds.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from p4.codegen.code import Code, cpp_name, unsupported
-from p4.codegen.layout import Layout, base_of, scalar_fields
+from p4.codegen.layout import Layout, base_of
 from p4.codegen.objects import ObjectRef, Objects
-from p4.codegen.schema import FieldInfo, ProfileInfo, Schema, StateInfo, TableInfo
-from p4.codegen.statements import has_exit
-from p4.codegen.tables import TableWriter, annotated_name, scalar_bits
+from p4.codegen.schema import ProfileInfo, Schema, StateInfo
+from p4.codegen.tables import TableWriter, annotated_name
 from p4.lang import ir
 from p4.lang import types as ty
-from p4.lang.diagnostics import Diagnostic, P4Error
+
+
+class Writer(Protocol):
+    """Writes one instance into the program's code; whether its apply() may exit."""
+
+    def write(self, struct: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Writers:
+    """Who writes parsers and controls: called with what BlockWriter takes, the declaration second."""
+
+    parser: Callable[[Shared, ir.Parser, dict[ir.Variable, ir.Expr], str, str], Writer]
+    control: Callable[[Shared, ir.Control, dict[ir.Variable, ir.Expr], str, str], Writer]
 
 
 @dataclass
@@ -25,7 +42,7 @@ class Shared:
     code: Code = field(default_factory=Code)
     functions: dict[ir.Function, str] = field(default_factory=dict)
     structs: set[str] = field(default_factory=set)
-    writers: Writers | None = None  # None: those of this file
+    writers: Writers | None = None  # of inner blocks
     profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
     objects: Objects = field(default_factory=Objects)
     data_lists: list[tuple[str, ...]] = field(default_factory=list)
@@ -223,300 +240,22 @@ class BlockWriter(TableWriter):
                 self.code.line(f"{self.names[variable]} = {{}};")
 
 
-class ControlWriter(BlockWriter):
-    """One instance of a control."""
-
-    def __init__(
-        self, shared: Shared, control: ir.Control, ctor: dict[ir.Variable, ir.Expr], path: str, access: str
-    ) -> None:
-        super().__init__(shared, ctor, path, access)
-        self.control = control
-
-    def local_tables(self) -> list[ir.Table]:
-        return [t for t in self.control.locals if isinstance(t, ir.Table)]
-
-    def write(self, struct: str) -> bool:
-        """The struct into the program's code; whether its apply() may exit."""
-        control = self.control
-        self.used = {"apply", "f", "c", "key", "entry", "call"}
-        for variable in control.params:
-            self.declare(variable, "f.")
-            if isinstance(variable.type, ty.Record) and variable.type.name == "standard_metadata_t":
-                self.std_meta = self.names[variable]
-        if self.access in ("ingress_", "egress_"):
-            names = (self.names[p] for p in control.params[1:3])
-            self.metadata = dict(zip(names, ("to", "std_to"), strict=False))
-        declared = [d for d in control.locals if isinstance(d, ir.VarDecl)]
-        for decl in declared:
-            self.declare(decl.variable, "f.")
-        params = self.signature(control.params)
-        frame = ", ".join(self.names[p].removeprefix("f.") for p in control.params)
-        frame_fields = [f"{p.strip()};" for p in params.split(", ")] if params else []
-        # Values are held by value, the rest by reference, exactly as they were passed.
-        body = Code()
-        with body.block("struct Frame", "};"):
-            body.line("Context& c;")
-            for text in frame_fields:
-                body.line(text)
-            for decl in declared:
-                body.line(f"{self.cpp(decl.variable.type)} {self.names[decl.variable][2:]}{{}};")
-        action_path = {a: annotated_name(a.annotations, "", a.name) for a in self.shared.program.actions}
-        for action in self.shared.program.actions:
-            self.actions[action] = self.member(action.name)
-        for local in control.locals:
-            if isinstance(local, ir.Action):
-                self.actions[local] = self.member(local.name)
-                action_path[local] = annotated_name(local.annotations, self.path, local.name)
-            elif isinstance(local, ir.Instance):
-                self.instance(local)
-        for found in anonymous_instances(control):
-            self.inner_block(found)
-        tables: list[tuple[ir.Table, str]] = []
-        for table in self.local_tables():
-            member = self.member(table.name)
-            self.tables[table] = f"{member}_apply"
-            tables.append((table, member))
-        self._check_action_names(action_path)
-        self._find_exits()
-        for action in [
-            *self.shared.program.actions,
-            *(x for x in control.locals if isinstance(x, ir.Action)),
-        ]:
-            self._action(action)
-        for table, member in tables:
-            self._table(table, member, action_path)
-        params_with_context = ", ".join(["Context& c", *([params] if params else [])])
-        with self.code.block(f"void apply({params_with_context})"):
-            self.code.line(f"Frame f{{{', '.join(['c', *([frame] if frame else [])])}}};")
-            self.clear_outs(control.params)
-            for decl in declared:
-                if decl.init is not None:
-                    self.code.line(f"{self.names[decl.variable]} = {self.expr(decl.init)};")
-            self.block(control.body)
-        out = self.shared.code
-        out.line()
-        out.line(f"// control {control.name}: {self.path}")
-        with out.block(f"struct {struct}", "};"):
-            out.add(body)
-            out.add(self.fields)
-            out.add(self.code)
-        return control in self.exiting
-
-    def _check_action_names(self, paths: dict[ir.Action, str]) -> None:
-        known: dict[str, ir.Action] = {}
-        for action, path in paths.items():
-            if known.setdefault(path, action) is not action:
-                message = f"action '{action.name}' has the control plane's name of another: '{path}'"
-                raise P4Error([Diagnostic(action.span, message, '@name("...") on one of them')])
-
-    def _find_exits(self) -> None:
-        """Which actions, tables and blocks may exit, by what they call."""
-        control = self.control
-        calls: dict[object, set[object]] = {}
-        actions = [*self.shared.program.actions, *(x for x in control.locals if isinstance(x, ir.Action))]
-        for action in actions:
-            called: set[object] = set()
-            if has_exit(action.body, called):
-                self.exiting.add(action)
-            calls[action] = called
-        for table in self.local_tables():
-            calls[table] = {use.action for use in table.actions}
-        called = set()
-        if has_exit(control.body, called):
-            self.exiting.add(control)
-        for applied in called:
-            passed = self.passed_block(applied) if isinstance(applied, ir.Instance) else None
-            if passed is not None and passed.exits:
-                self.exiting.add(applied)
-        calls[control] = called
-        changed = True
-        while changed:
-            changed = False
-            for caller, callees in calls.items():
-                if caller not in self.exiting and callees & self.exiting:
-                    self.exiting.add(caller)
-                    changed = True
-
-    def _action(self, action: ir.Action) -> None:
-        outer, self.used = self.used, set(self.used)
-        for param in action.params:
-            self.declare(param)
-        params = self.signature(action.params)
-        self.code.line()
-        with self.code.block(
-            f"void {self.actions[action]}({', '.join(['Frame& f', *([params] if params else [])])})"
-        ):
-            self.code.line("(void)f;")
-            self.block(action.body)
-        self.used = outer
-
-    def _table(self, table: ir.Table, member: str, action_path: dict[ir.Action, str]) -> None:
-        implementation = self.implementation(table)
-        profile = -1
-        if implementation is not None:
-            if implementation not in self.shared.profiles:  # made right in the table's property
-                kind = implementation.type
-                assert isinstance(kind, ty.Extern)
-                name = annotated_name(table.annotations, self.path, table.name)
-                self.profile(implementation, kind.name, self.member(f"{table.name}_profile"), name)
-            profile = self.shared.profiles[implementation]
-        info = self.table_info(table, self.path, action_path, profile)
-        if implementation is not None:
-            self._share_actions(table, info)
-        at, fields = 0, []
-        for key in info.keys:
-            size = (key.bits + 7) // 8
-            fields.append(f"{{Kind::{key.match_kind}, {at}, {size}, {key.bits}}}")
-            at += size
-        self.fields.line(f"Table {member}{{{{{', '.join(fields)}}}, {info.size}}};")
-        self.shared.schema.tables.append(info)
-        self.shared.registered["tables"].append(self.at(member))
-        meters = table.properties.get("meters")
-        meter = self.place(meters) if meters is not None else ""
-        self.code.line()
-        in_profile = "" if implementation is None else self._profile_place(table, implementation)
-        self.table_function(self.code, table, member, meter, in_profile)
-
-    def _profile_place(self, table: ir.Table, implementation: ir.Instance) -> str:
-        if implementation in self.members:
-            return self.members[implementation]
-        return self.place(table.properties["implementation"])
-
-    def _share_actions(self, table: ir.Table, info: TableInfo) -> None:
-        """The tables of a profile have the same actions: a member is one of them, by its number."""
-        known = self.shared.schema.profiles[info.profile]
-        if known.actions and [a.name for a in known.actions] != [a.name for a in info.actions]:
-            raise unsupported(
-                table.span,
-                f"action profile '{known.name}' of tables with different actions",
-                "the same actions in the same order",
-            )
-        self.shared.schema.profiles[info.profile] = replace(known, actions=info.actions)
-
-
-class ParserWriter(BlockWriter):
-    """One instance of a parser: apply() is a loop over its states."""
+class TopWriter(BlockWriter):
+    """The objects at the program's top level: members of the Program struct itself."""
 
     context_argument = "c"
 
-    def __init__(
-        self, shared: Shared, parser: ir.Parser, ctor: dict[ir.Variable, ir.Expr], path: str, access: str
-    ) -> None:
-        super().__init__(shared, ctor, path, access)
-        self.parser = parser
-        self.value_sets: dict[ir.ValueSet, str] = {}
+    def __init__(self, shared: Shared, taken: set[str]) -> None:
+        super().__init__(shared, {}, "", "")
+        self.used = set(taken)
 
-    def write(self, struct: str) -> bool:
-        parser = self.parser
-        self.used = {"apply", "c", "state", "steps"}
-        for variable in parser.params:
-            self.declare(variable)
-        for local in parser.locals:
-            if isinstance(local, ir.Instance):
-                self.instance(local)
-            elif isinstance(local, ir.ValueSet):
-                self._value_set(local)
-        for found in anonymous_instances(parser):
-            self.inner_block(found)
-        params = self.signature(parser.params)
-        states = {s.name: f"in_{cpp_name(s.name)}" for s in parser.states}
-        self.fields.line(f"enum State {{ {', '.join(states.values())} }};")
-        self.fields.line()
-        with self.code.block(f"void apply({', '.join(['Context& c', *([params] if params else [])])})"):
-            self.code.line("(void)c;")
-            self.clear_outs(parser.params)
-            for local in parser.locals:
-                if isinstance(local, ir.VarDecl):
-                    self.statement(local)
-            self.code.line("State state = in_start;")
-            loop = self.code.block("for (int steps = 0; steps < max_parser_steps; ++steps)")
-            with loop:
-                self.code.line("c.step();")
-                with self.code.block("switch (state)"):
-                    for s in parser.states:
-                        self._state(s, states)
-            self.code.line("throw ParserError{parser_timeout};")
-        out = self.shared.code
-        out.line()
-        out.line(f"// parser {parser.name}: {self.path}")
-        with out.block(f"struct {struct}", "};"):
-            out.add(self.fields)
-            out.add(self.code)
-        return False
-
-    def _value_set(self, value_set: ir.ValueSet) -> None:
-        member = self.member(value_set.name)
-        fields = [FieldInfo(p.lstrip("."), scalar_bits(t)) for p, t in scalar_fields(value_set.type, "")]
-        size = sum((f.bits + 7) // 8 for f in fields)
-        self.fields.line(f"ValueSet {member}{{{size}, {self.integer(value_set.size)}}};")
-        name = annotated_name(value_set.annotations, self.path, value_set.name)
-        self.register(
-            "value_sets", member, StateInfo(name, self.integer(value_set.size), fields=tuple(fields))
-        )
-        self.value_sets[value_set] = member
-
-    def _state(self, state: ir.State, states: dict[str, str]) -> None:
-        with self.code.block(f"case {states[state.name]}:"):
-            for item in state.body:
-                self.statement(item)
-            self._transition(state.transition, states)
-
-    def _go(self, name: str, states: dict[str, str]) -> str:
-        if name == "accept":
-            return "return;"
-        if name == "reject":
-            return "throw ParserError{no_error};"
-        return f"state = {states[name]}; continue;"
-
-    def _transition(self, transition: ir.Transition, states: dict[str, str]) -> None:
-        if not transition.exprs:
-            self.code.line(self._go(transition.cases[0].state, states))
-            return
-        keys = []
-        for expr in transition.exprs:
-            name = self.temporary()
-            self.code.line(f"const auto {name} = {self.expr(expr)};")
-            keys.append((name, expr))
-        for case in transition.cases:
-            if len(case.matches) == 1 and case.matches[0].kind == "set":
-                tests = [self._in_set(case.matches[0], keys)]
-            else:
-                tests = [
-                    self._test(m, n) for m, (n, _) in zip(case.matches, keys, strict=True) if m.kind != "any"
-                ]
-            go = self._go(case.state, states)
-            if not tests:
-                self.code.line(go)
-                return
-            self.code.line(f"if ({' && '.join(tests)}) {{ {go} }}")
-        self.code.line("throw ParserError{no_match};")
-
-    def _test(self, match: ir.Match, key: str) -> str:
-        assert match.value is not None
-        value = self.expr(match.value)
-        if match.kind == "set":
-            return self._in_set(match, [(key, match.value)])
-        if match.kind == "mask":
-            assert match.second is not None
-            mask = self.expr(match.second)
-            return f"({key} & {mask}) == ({value} & {mask})"
-        if match.kind == "range":
-            assert match.second is not None
-            return f"{key} >= {value} && {key} <= {self.expr(match.second)}"
-        return f"{key} == {value}"
-
-    def _in_set(self, match: ir.Match, keys: list[tuple[str, ir.Expr]]) -> str:
-        assert isinstance(match.value, ir.ValueSetRef)
-        value_set = match.value.value_set
-        scalars = [s for _, s in scalar_fields(value_set.type, "")]
-        puts, at = [], 0
-        for (name, _), scalar in zip(keys, scalars, strict=True):
-            bits = scalar_bits(scalar)
-            puts.append(f"key_field<bit<{bits}>, {at}>(key, {self.as_bits(name, scalar)});")
-            at += (bits + 7) // 8
-        words = (at + 7) // 8
-        found = f"{self.value_sets[value_set]}.contains(key)"
-        return f"({{ uint64_t key[{words}] = {{}}; {' '.join(puts)} {found}; }})"
+    def write(self) -> None:
+        for instance in self.shared.program.instances:
+            if isinstance(instance.type, ty.Extern):
+                self.instance(instance)
+                cpp = self.cpp(instance.type)
+                ref = ObjectRef(instance.type, instance.span, instance, self.members[instance], cpp)
+                self.objects.top[instance] = ref
 
 
 def anonymous_instances(block: ir.Control | ir.Parser) -> list[ir.Instance]:
@@ -551,32 +290,6 @@ def anonymous_instances(block: ir.Control | ir.Parser) -> list[ir.Instance]:
     return list(found)
 
 
-@dataclass(frozen=True)
-class Writers:
-    """Who writes parsers and controls."""
-
-    parser: type[ParserWriter]
-    control: type[ControlWriter]
-
-
-class TopWriter(BlockWriter):
-    """The objects at the program's top level: members of the Program struct itself."""
-
-    context_argument = "c"
-
-    def __init__(self, shared: Shared, taken: set[str]) -> None:
-        super().__init__(shared, {}, "", "")
-        self.used = set(taken)
-
-    def write(self) -> None:
-        for instance in self.shared.program.instances:
-            if isinstance(instance.type, ty.Extern):
-                self.instance(instance)
-                cpp = self.cpp(instance.type)
-                ref = ObjectRef(instance.type, instance.span, instance, self.members[instance], cpp)
-                self.objects.top[instance] = ref
-
-
 def write_block(
     shared: Shared,
     declaration: ir.Parser | ir.Control,
@@ -586,7 +299,8 @@ def write_block(
 ) -> tuple[str, bool]:
     """(struct name, whether it may exit) of one instance, written after those inside it."""
     struct = shared.struct_name(path)
-    writers = shared.writers or Writers(ParserWriter, ControlWriter)
+    writers = shared.writers
+    assert writers is not None
     if isinstance(declaration, ir.Parser):
         return struct, writers.parser(shared, declaration, ctor, path, access).write(struct)
     return struct, writers.control(shared, declaration, ctor, path, access).write(struct)

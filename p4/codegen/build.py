@@ -74,7 +74,7 @@ def build(generated: Generated, *, folder: Path | None = None, sanitize: bool = 
     """
     flags: tuple[str, ...] = (*FLAGS, *QUIET)
     if sanitize:
-        flags = (*flags, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+        flags = (*flags, "-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
     place = (folder or cache_folder()) / library_key(generated, flags)
     library = place / "engine.so"
     if library.exists():

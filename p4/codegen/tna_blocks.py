@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from p4.codegen.blocks import BlockWriter, ControlWriter, ParserWriter, Shared, ctor_values
+from p4.codegen.blocks import BlockWriter, Shared, ctor_values
 from p4.codegen.code import Code, unsupported
+from p4.codegen.controls import ControlWriter
 from p4.codegen.externs import values
 from p4.codegen.layout import base_of, scalar_fields
+from p4.codegen.parsers import ParserWriter
 from p4.codegen.schema import StateInfo
 from p4.codegen.tables import annotated_name
 from p4.lang import ir

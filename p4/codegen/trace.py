@@ -6,8 +6,10 @@ in the library of a program that is not traced.
 
 from __future__ import annotations
 
-from p4.codegen.blocks import ControlWriter, ParserWriter, Writers
+from p4.codegen.blocks import Writers
 from p4.codegen.code import Code, cpp_name, unsupported
+from p4.codegen.controls import ControlWriter
+from p4.codegen.parsers import ParserWriter
 from p4.codegen.tables import annotated_name
 from p4.codegen.v1model import Generated, generate_v1model
 from p4.lang import ir

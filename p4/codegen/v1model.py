@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from p4.codegen.blocks import Shared, TopWriter, Writers, ctor_values, write_block
 from p4.codegen.code import Code, cpp_name, unsupported
+from p4.codegen.controls import ControlWriter
 from p4.codegen.externs import FIRST_DATA_LIST
 from p4.codegen.layout import Layout
+from p4.codegen.parsers import ParserWriter
 from p4.codegen.schema import Schema
 from p4.codegen.statements import StatementWriter
 from p4.lang import ast, ir
@@ -31,7 +33,7 @@ def generate_v1model(program: ir.Program, writers: Writers | None = None) -> Gen
     main = program.main
     assert main is not None
     layout = Layout(program.errors)
-    shared = Shared(program, layout, Schema(), writers=writers)
+    shared = Shared(program, layout, Schema(), writers=writers or Writers(ParserWriter, ControlWriter))
     top = TopWriter(shared, {f"{role}_" for role in _BLOCKS})
     top.write()
     write_functions(shared)

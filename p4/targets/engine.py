@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -141,6 +142,13 @@ class Engine(EngineTables):
         """One line for each kind of packet that was stopped, and for assertions that failed."""
         counted = self.statistics()
         return [f"{text}: {counted[key]}" for key, text in _PROBLEMS.items() if counted[key]]
+
+    def report(self) -> None:
+        """log_msg()'s lines and the problems, on stderr: what a command has to say besides its answer."""
+        for line in self.log():
+            print(f"log: {line}", file=sys.stderr)
+        for problem in self.problems():
+            print(f"netfold: warning: {problem}", file=sys.stderr)
 
     # ---- egress queues
 

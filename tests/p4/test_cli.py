@@ -9,6 +9,7 @@ import pytest
 from netfold import main
 from p4.programs import IPV4
 from p4.targets.pcap import PcapError, Record, read_pcap, write_pcap
+from tests.p4.conftest import v1model
 
 STF = """
 add ipv4_lpm ipv4.dst:10.0.0.0/8 forward(port:3, mac:0x0000000000aa)
@@ -149,3 +150,31 @@ def test_pcap_of_either_byte_order_and_nanoseconds(tmp_path: Path) -> None:
         path.write_bytes(broken)
         with pytest.raises(PcapError):
             read_pcap(path)
+
+
+def test_run_and_test_say_what_was_logged_and_what_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "endless.p4"
+    program.write_text(
+        v1model(
+            locals="action again() { resubmit_preserving_field_list(1); }",
+            ingress="""s.egress_spec = 2;
+                if (s.instance_type == 0) { log_msg("on {}", { s.ingress_port }); }
+                if (s.ingress_port == 3 || s.instance_type == 6) { again(); }""",
+        )
+    )
+    stf = tmp_path / "endless.stf"
+    stf.write_text("packet 1 aa\nexpect 2 aa $\n")
+    assert main(["p4", "test", str(program)]) == 0
+    shown = capsys.readouterr()
+    assert "passed" in shown.out
+    assert shown.err == "log: on 1\n"
+    write_pcap(tmp_path / "in.pcap", [Record(0, b"\xaa")])
+    arguments = ["p4", "run", str(program), "--in", f"3={tmp_path}/in.pcap", "--out", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    shown = capsys.readouterr()
+    assert "out: none" in shown.out
+    assert shown.err.splitlines()[-1] == (
+        "netfold: warning: packets recirculated, resubmitted or cloned without end, stopped and dropped: 1"
+    )
