@@ -27,6 +27,7 @@ class Variable:
     span: Span
     direction: str = ""
     annotations: tuple[ast.Annotation, ...] = ()
+    default: Expr | None = None
 
 
 @dataclass(eq=False)

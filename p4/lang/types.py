@@ -166,6 +166,7 @@ class Signature(Type):
     params: tuple[Param, ...]
     returns: Type | None
     is_abstract: bool = False
+    is_optional: bool = False  # an abstract method that may be left out
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.params))})"
@@ -264,7 +265,7 @@ def substitute_signature(signature: Signature, bindings: Bindings) -> Signature:
     returns = None if signature.returns is None else substitute(signature.returns, bindings)
     params = tuple(substitute_param(p, bindings) for p in signature.params)
     left = tuple(v for v in signature.type_params if v not in bindings)
-    return Signature(signature.name, left, params, returns, signature.is_abstract)
+    return Signature(signature.name, left, params, returns, signature.is_abstract, signature.is_optional)
 
 
 def has_type_vars(type_: Type) -> bool:

@@ -410,7 +410,9 @@ class CallChecker(ExpressionChecker):
                 if (type_.kind, self.context) in (("parser", "control"), ("control", "parser")):
                     self.sink.error(span, f"a {type_.kind} made inside a {self.context}", f"a {self.context}")
                     return None
-                params = tuple(ty.Param(v.name, v.direction, v.type) for v in declaration.ctor_params)
+                params = tuple(
+                    ty.Param(v.name, v.direction, v.type, default=v.default) for v in declaration.ctor_params
+                )
                 signature = ty.Signature(declaration.name, (), params, None)
             case ty.Block():
                 self.sink.error(

@@ -83,7 +83,7 @@ class StatementChecker(CallChecker):
         if node.initializer is not None:
             self._initializer(node, instance)
         elif isinstance(instance.type, ty.Extern):
-            missing = [m.name for m in instance.type.methods if m.is_abstract]
+            missing = [m.name for m in instance.type.methods if m.is_abstract and not m.is_optional]
             if missing:
                 self.sink.error(
                     node.span,
@@ -121,7 +121,7 @@ class StatementChecker(CallChecker):
                     part.span, f"method '{part.name}' differs from its declaration", str(abstract)
                 )
             instance.methods[part.name] = function
-        for name in wanted:
+        for name in (n for n, method in wanted.items() if not method.is_optional):
             self.sink.error(node.span, f"'{node.name}' does not implement abstract method '{name}'")
 
     def params(self, nodes: tuple[ast.Param, ...], kind: str = "param") -> tuple[ir.Variable, ...]:
@@ -138,7 +138,10 @@ class StatementChecker(CallChecker):
                 self.sink.error(
                     node.span, f"parameter '{node.name}' of type {type_} with a direction", "no direction"
                 )
-            variable = ir.Variable(node.name, type_, kind, node.span, node.direction, node.annotations)
+            default = self._default(node, type_) if kind == "ctor" else None
+            variable = ir.Variable(
+                node.name, type_, kind, node.span, node.direction, node.annotations, default
+            )
             self.declare(node.name, variable, node.span)
             out.append(variable)
         return tuple(out)
@@ -158,20 +161,23 @@ class StatementChecker(CallChecker):
                 self.sink.error(
                     node.span, f"parameter '{node.name}' of type {type_} with a direction", "no direction"
                 )
-            default = None
-            if node.default is not None:
-                if node.direction in ("out", "inout"):
-                    self.sink.error(node.span, f"a default for {node.direction} parameter '{node.name}'")
-                default = self.value(node.default, type_, f"the default of '{node.name}'")
-                if not self.is_compile_time(default):
-                    self.sink.error(
-                        node.default.span,
-                        f"the default of '{node.name}' is known only at run time",
-                        "a constant",
-                    )
+            default = self._default(node, type_)
             optional = any(a.name == "optional" for a in node.annotations)
             out.append(ty.Param(node.name, node.direction, type_, optional, default))
         return tuple(out)
+
+    def _default(self, node: ast.Param, type_: ty.Type) -> ir.Expr | None:
+        """The value of a parameter that is left out."""
+        if node.default is None:
+            return None
+        if node.direction in ("out", "inout"):
+            self.sink.error(node.span, f"a default for {node.direction} parameter '{node.name}'")
+        default = self.value(node.default, type_, f"the default of '{node.name}'")
+        if not self.is_compile_time(default):
+            self.sink.error(
+                node.default.span, f"the default of '{node.name}' is known only at run time", "a constant"
+            )
+        return default
 
     def signature(self, node: ast.Prototype) -> ty.Signature:
         with self.scope():
@@ -180,7 +186,8 @@ class StatementChecker(CallChecker):
             returns = None if node.returns is None else self.resolve(node.returns)
             if returns == ty.INT or isinstance(returns, (ty.Extern, ty.Block)):
                 self.sink.error(node.span, f"'{node.name}' returns {returns}", "a type with run-time values")
-            return ty.Signature(node.name, variables, params, returns, node.is_abstract)
+            optional = any(a.name == "optional" for a in node.annotations)
+            return ty.Signature(node.name, variables, params, returns, node.is_abstract, optional)
 
     def function_body(
         self, node: ast.FunctionDecl, signature: ty.Signature, types: dict[str, ty.Type] | None = None

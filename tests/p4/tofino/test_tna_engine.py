@@ -368,3 +368,37 @@ def test_pragmas_are_kept() -> None:
     [table] = [x for x in program.controls["In"].locals if x.name == "t"]  # type: ignore[union-attr]
     assert [a.name for a in table.annotations] == ["stage", "name"]  # type: ignore[union-attr]
     assert program.records["o_t"].annotations[0].name == "pa_container_size"
+
+
+def test_a_constructor_s_parameter_may_have_a_default() -> None:
+    inner = """
+    control Sized(inout bit<32> v)(bit<32> first, bit<32> size = 77) {
+        table t { key = { v: exact; } actions = { NoAction; } size = size; }
+        apply { t.apply(); }
+    }
+    """
+    schema = generate(
+        check_text(
+            tna(
+                types=inner,
+                locals="Sized(1) one; Sized(1, 5) two;",
+                ingress="one.apply(m.a); two.apply(m.a);",
+            )
+        )
+    ).schema
+    assert {t.name: t.size for t in schema.tables} == {"In.one.t": 77, "In.two.t": 5}
+    with pytest.raises(P4Error) as refused:
+        check_text(tna(types=inner, locals="Sized() one;"))
+    assert "argument 'first' of 'Sized' is missing" in refused.value.diagnostics[0].message
+    with pytest.raises(P4Error) as refused:
+        check_text(tna(types=inner.replace("= 77", "= -1")))
+    assert refused.value.diagnostics
+
+
+def test_an_abstract_method_may_be_optional() -> None:
+    extern = "extern Do { Do(); abstract void must(in bit<8> v); @optional abstract void may(in bit<8> v); }"
+    check_text(tna(types=extern, locals="Do() d = { void must(in bit<8> v) { } };"))
+    check_text(tna(types=extern, locals="Do() d = { void must(in bit<8> v) { } void may(in bit<8> v) { } };"))
+    with pytest.raises(P4Error) as refused:
+        check_text(tna(types=extern, locals="Do() d = { void may(in bit<8> v) { } };"))
+    assert "does not implement abstract method 'must'" in refused.value.diagnostics[0].message
