@@ -41,6 +41,10 @@ SILENT_S = 2.0  # a worker that does not answer for so long is silent
 GRACE_S = 5.0  # beyond the workers' own patience
 
 
+class SilentError(ClusterError):
+    """A worker that does not answer."""
+
+
 class ProcessCluster:
     """Workers, switches and links. Plans by job number (1 to 255). Use as a context manager, or close()."""
 
@@ -191,7 +195,11 @@ class ProcessCluster:
             out.traffic[f"worker{w}", leaf] = _kinds(port, "tx")
             _add_faults(faults, port)
         for switch in self.topology.switches:
-            for port_number, port in self.switches[switch.name].port_stats().items():
+            try:
+                ports = self.switches[switch.name].port_stats()
+            except LcoreError as error:
+                raise ClusterError(f"{switch.name} does not answer ({error})") from None
+            for port_number, port in ports.items():
                 out.traffic[switch.name, switch.links[port_number]] = _kinds(port, "tx")
                 _add_faults(faults, port)
         out.switches, out.faults = self.switch_events(), {name: n for name, n in faults.items() if n}
@@ -275,7 +283,7 @@ class ProcessCluster:
         for w, pipe in enumerate(self._pipes):
             try:
                 states.append(self._ask(w, pipe, "passed"))
-            except LcoreError:
+            except SilentError:
                 states.append(None)
         return states
 
@@ -302,7 +310,7 @@ class ProcessCluster:
                 return content
             if kind == "idle" and self._waiting.get(worker) == content:
                 del self._waiting[worker]
-        raise LcoreError(f"worker {worker}: no answer in {SILENT_S:g} s")
+        raise SilentError(f"worker {worker} did not answer for {SILENT_S:g} s; the run was ended")
 
     _waiting: dict[int, int] = {}  # noqa: RUF012  (worker -> command it is not done with; replaced, never shared)
 
@@ -341,10 +349,7 @@ class ProcessCluster:
 
     def _restart(self, name: str) -> None:
         switch = self.switches[name]
-        try:
-            self._retired.update(_count(switch))
-        except LcoreError:
-            self._retired["switches that did not answer"] += 1
+        self._retired.update(_count(switch))
         self._retired["restarts"] += 1
         self._down.add(name)
         switch.kill()
@@ -357,7 +362,10 @@ class ProcessCluster:
                 passed[number] = max(passed[number], barrier)
         for number, barrier in passed.items():
             self.shared.passed[number] = barrier
-        switch.restart()
+        try:
+            switch.restart()
+        except LcoreError as error:
+            raise ClusterError(f"{name} did not come back ({error}); the run was ended") from None
         self._down.discard(name)
         found = next(s for s in self.topology.switches if s.name == name)
         if found.kind != "spine":
@@ -372,8 +380,11 @@ def _worker_port(faults: Any, seed: int, origin: Any, inner: EthDev) -> Meter:
 
 
 def _count(switch: EngineSwitch) -> dict[str, int]:
-    counted = {event: int(switch.ask("counter_read", "events", i)[0]) for i, event in enumerate(EVENTS)}
-    told = switch.statistics()
+    try:
+        counted = {event: int(switch.ask("counter_read", "events", i)[0]) for i, event in enumerate(EVENTS)}
+        told = switch.statistics()
+    except LcoreError as error:
+        raise ClusterError(f"{switch.name} does not answer ({error}); the run was ended") from None
     drops = {name: told[name] for name in told if name.endswith("_drops") and told[name]}
     return counted | {"passes": told["passes"]} | drops
 

@@ -15,18 +15,18 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class DcqcnConfig:
-    """Parameters of the paper's section 5; see sim/scenario.py for the sources of the defaults there."""
+    """Parameters of the paper's section 5. Defaults: for 100 Gb/s, with their sources in sim/scenario.py."""
 
-    line_bps: float
-    g: float
-    alpha_timer_ns: int
-    increase_timer_ns: int
-    byte_counter_bytes: int
-    fast_recovery_rounds: int
-    rai_bps: float
-    rhai_bps: float
-    min_rate_bps: float
-    cnp_interval_ns: int
+    line_bps: float = 100e9
+    g: float = 1 / 256
+    alpha_timer_ns: int = 55_000
+    increase_timer_ns: int = 55_000
+    byte_counter_bytes: int = 10_000_000
+    fast_recovery_rounds: int = 5
+    rai_bps: float = 20e6
+    rhai_bps: float = 200e6
+    min_rate_bps: float = 100e6
+    cnp_interval_ns: int = 50_000
 
 
 @dataclass

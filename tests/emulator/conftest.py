@@ -23,11 +23,6 @@ from workloads.oracle import cross_matrix
 from workloads.partition import partition_graph
 from workloads.plan import Plan, make_plan
 
-DCQCN = DcqcnConfig(
-    line_bps=100e9, g=1 / 256, alpha_timer_ns=55_000, increase_timer_ns=55_000, byte_counter_bytes=10_000_000,
-    fast_recovery_rounds=5, rai_bps=20e6, rhai_bps=200e6, min_rate_bps=400e6, cnp_interval_ns=50_000,
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Case:
@@ -48,7 +43,7 @@ class Case:
         self, rules: list[str] | None = None, *, seed: int = 1, patience_ns: int = 500_000_000, **more: Any
     ) -> VirtualCluster:
         timing = Timing(more.pop("rto_min_ns", 20_000), more.pop("rto_max_ns", 5_000_000), patience_ns)
-        settings = Settings(timing, DCQCN, seed=seed, **more)
+        settings = Settings(timing, DcqcnConfig(), seed=seed, **more)
         faults = parse_faults(rules or [], self.topology)
         return VirtualCluster(self.topology, {1: self.plan}, faults, settings)
 

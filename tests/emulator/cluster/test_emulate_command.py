@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +111,62 @@ def test_captures_are_pcap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         sent = sum(n for hop in ("up", "down") for n in told["packets"][hop].values())
         assert len(records) == sent
         assert {len(r.data) for r in records} == {182}
+
+
+def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "netfold",
+        "emulate",
+        *SMALL,
+        "--propagations",
+        "1000000",
+        "-o",
+        str(place),
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        children: list[int] = []
+        deadline = time.monotonic() + 60
+        while len(children) < 4 and time.monotonic() < deadline:  # three workers and a switch
+            time.sleep(0.1)
+            children = _children(running.pid)
+        assert len(children) == 4
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert told.splitlines()[-1] == "netfold: interrupted"
+    assert "Traceback" not in told
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert list(tmp_path.iterdir()) == []
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_clean_removes_what_nobody_uses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left, kept = tmp_path / "netfold-bmv2-left", tmp_path / "another"
+    left.mkdir()
+    kept.mkdir()
+    status, out, _ = emulate(capsys, "--clean")
+    assert (status, out) == (0, f"removed {left}\n")
+    assert list(tmp_path.iterdir()) == [kept]
+    assert emulate(capsys, "--clean")[1] == "nothing was left behind\n"
 
 
 @pytest.mark.parametrize(

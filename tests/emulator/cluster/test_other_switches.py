@@ -49,5 +49,6 @@ def test_bmv2_gives_the_same_sums(make_case: Callable[..., Any]) -> None:
         pytest.skip(missing_tools() or "BMv2's ports need root")
     case = make_case(memory=0)
     bmv2, engine = (propagate(case, [], make) for make in (bmv2_switch, None))
-    engine.pop("passes")
-    assert bmv2 == engine
+    # Where this machine is slow, an answer comes after the switch seemed silent, and a report is sent again.
+    for event in ("added", "results", "completions", "stale", "saturated", "refused"):
+        assert bmv2[event] == engine[event], event

@@ -18,17 +18,12 @@ from emulator.cluster.settings import Settings
 from emulator.protocol.dcqcn import DcqcnConfig
 from emulator.protocol.endpoint import Timing
 
-DCQCN = DcqcnConfig(
-    line_bps=100e9, g=1 / 256, alpha_timer_ns=55_000, increase_timer_ns=55_000, byte_counter_bytes=10_000_000,
-    fast_recovery_rounds=5, rai_bps=20e6, rhai_bps=200e6, min_rate_bps=400e6, cnp_interval_ns=50_000,
-)  # fmt: skip
-
 
 @contextmanager
 def cluster(case: Any, rules: list[str], patience_s: float = 30) -> Iterator[ProcessCluster]:
     timing = Timing(2_000_000, 200_000_000, int(patience_s * 1e9))
     faults = parse_faults(rules, case.topology)
-    with ProcessCluster(case.topology, {1: case.plan}, faults, Settings(timing, DCQCN)) as made:
+    with ProcessCluster(case.topology, {1: case.plan}, faults, Settings(timing, DcqcnConfig())) as made:
         made.load()
         yield made
 

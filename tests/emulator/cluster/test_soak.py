@@ -16,10 +16,6 @@ from emulator.cluster.settings import Settings
 from emulator.protocol.dcqcn import DcqcnConfig
 from emulator.protocol.endpoint import Timing
 
-DCQCN = DcqcnConfig(
-    line_bps=100e9, g=1 / 256, alpha_timer_ns=55_000, increase_timer_ns=55_000, byte_counter_bytes=10_000_000,
-    fast_recovery_rounds=5, rai_bps=20e6, rhai_bps=200e6, min_rate_bps=400e6, cnp_interval_ns=50_000,
-)  # fmt: skip
 GROWTH_BYTES = 24 << 20  # caches of numpy and the allocator may fill; a leak of frames passes this in seconds
 
 
@@ -37,7 +33,9 @@ def soak(case: Any, rules: list[str], seconds: float, seed: int) -> int:
     random = np.random.default_rng(seed)
     timing = Timing(2_000_000, 200_000_000, 60_000_000_000)
     faults = parse_faults(rules, case.topology)
-    with ProcessCluster(case.topology, {1: case.plan}, faults, Settings(timing, DCQCN, seed=seed)) as made:
+    with ProcessCluster(
+        case.topology, {1: case.plan}, faults, Settings(timing, DcqcnConfig(), seed=seed)
+    ) as made:
         made.load()
 
         def once() -> None:

@@ -155,6 +155,19 @@ def test_no_fault_costs_nothing(make_case: Callable[..., Any]) -> None:
         assert events["refused"] == events["duplicates"] == events["stale"] == 0
 
 
+def test_the_round_number_goes_round(make_case: Callable[..., Any]) -> None:
+    """16 bits of round end; older is older across the end too."""
+    case = make_case()
+    with case.cluster(["*: loss=0.02, duplicate=0.1, reorder=0.1, late=100us"]) as cluster:
+        cluster.load()
+        for station in cluster.stations:
+            station.endpoint.round = 65_533
+        last = (65_533 << 16 | 2 * case.plan.num_blocks) + 1
+        cluster.engines["switch"].register_write("done_tag", 1, last)
+        propagate(cluster, case, 6)
+        assert {station.endpoint.round for station in cluster.stations} == {3}
+
+
 def test_congestion_slows_the_uploader(make_case: Callable[..., Any]) -> None:
     """Marked results make CNPs, CNPs cut the last contributor's rate; the sums stay."""
     case = make_case(graph="rmat:7:6", memory=0)

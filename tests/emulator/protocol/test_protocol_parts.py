@@ -22,10 +22,7 @@ from emulator.wire import BYPASS, PacketType
 from workloads.errors import InputError
 
 MS = 1_000_000
-DCQCN = DcqcnConfig(
-    line_bps=100e9, g=1 / 256, alpha_timer_ns=55_000, increase_timer_ns=55_000, byte_counter_bytes=10_000_000,
-    fast_recovery_rounds=5, rai_bps=20e6, rhai_bps=200e6, min_rate_bps=400e6, cnp_interval_ns=50_000,
-)  # fmt: skip
+DCQCN = DcqcnConfig()
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50), st.floats(1e-3, 1e6), st.integers(1, 1000))

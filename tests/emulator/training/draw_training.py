@@ -33,10 +33,6 @@ from workloads.training.data import training_data
 
 WORKERS = 8
 FIGURE = Path("docs/figures/training-through-the-switch.png")
-DCQCN = DcqcnConfig(
-    line_bps=100e9, g=1 / 256, alpha_timer_ns=55_000, increase_timer_ns=55_000, byte_counter_bytes=10_000_000,
-    fast_recovery_rounds=5, rai_bps=20e6, rhai_bps=200e6, min_rate_bps=400e6, cnp_interval_ns=50_000,
-)  # fmt: skip
 
 
 def digits(neighbours: int = 10) -> Graph:
@@ -69,7 +65,7 @@ def through_switch(graph: Graph, shape: Shape, rules: list[str], virtual: bool) 
         plans[number] = make_plan(graph, partition, width=width, memory_bytes=10_000_000)
         job_of[width] = number
     topology = Topology(WORKERS)
-    settings = Settings(Timing(1_000_000, 1_000_000_000, 60_000_000_000), DCQCN)
+    settings = Settings(Timing(1_000_000, 1_000_000_000, 60_000_000_000), DcqcnConfig())
     made = VirtualCluster if virtual else ProcessCluster
     started = time.perf_counter()
     with made(topology, plans, parse_faults(rules, topology), settings) as cluster:

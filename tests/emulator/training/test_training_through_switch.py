@@ -25,11 +25,6 @@ from workloads.partition import partition_graph
 from workloads.plan import make_plan
 from workloads.training.data import training_data
 
-DCQCN = DcqcnConfig(
-    line_bps=100e9, g=1 / 256, alpha_timer_ns=55_000, increase_timer_ns=55_000, byte_counter_bytes=10_000_000,
-    fast_recovery_rounds=5, rai_bps=20e6, rhai_bps=200e6, min_rate_bps=400e6, cnp_interval_ns=50_000,
-)  # fmt: skip
-
 
 class Through:
     """A graph's sums through a cluster, as a context manager."""
@@ -49,7 +44,9 @@ class Through:
         }
         topology = Topology(workers)
         timing = Timing(1_000_000, 500_000_000, 60_000_000_000)
-        self.cluster = cluster(topology, plans, parse_faults(rules, topology), Settings(timing, DCQCN))
+        self.cluster = cluster(
+            topology, plans, parse_faults(rules, topology), Settings(timing, DcqcnConfig())
+        )
         self.sums = SwitchSum(graph, partition, self.cluster, {w: n for n, w in enumerate(widths, 1)})
 
     def __enter__(self) -> SwitchSum:
