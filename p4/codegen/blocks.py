@@ -1,4 +1,4 @@
-"""What parsers and controls have in common as C++: a struct for each instance, with its state and its apply().
+"""What parsers and controls have in common as C++: a struct for each instance, its state and apply() in it.
 
 controls.py and parsers.py write the two kinds.
 """

@@ -11,110 +11,7 @@ from dataclasses import dataclass, field
 
 from p4.lang.diagnostics import Collector
 from p4.lang.tokens import EOF, ID, INT, PUNCT, STRING, Token
-
-KEYWORDS = frozenset(
-    [
-        "action",
-        "bit",
-        "bool",
-        "break",
-        "const",
-        "continue",
-        "control",
-        "default",
-        "else",
-        "enum",
-        "error",
-        "exit",
-        "extern",
-        "false",
-        "for",
-        "header",
-        "header_union",
-        "if",
-        "in",
-        "inout",
-        "int",
-        "match_kind",
-        "out",
-        "package",
-        "parser",
-        "return",
-        "select",
-        "string",
-        "struct",
-        "switch",
-        "table",
-        "transition",
-        "true",
-        "tuple",
-        "typedef",
-        "varbit",
-        "void",
-    ]
-)
-_TYPE_KEYWORDS = frozenset({"bool", "bit", "int", "varbit", "error", "string", "void", "match_kind"})
-_DECLARES_TYPE = frozenset(
-    {"header", "struct", "header_union", "parser", "control", "package", "extern", "enum"}
-)
-_OPENS = {"(": ")", "[": "]", "{": "}"}
-_TYPE_LIKE = frozenset(["<", ">", ",", ".", "[", "]", "(", ")", "+", "-", "*", "/", "%", "&", "|", "^", "~"])
-
-# Punctuation to terminal names; a leading underscore keeps a token out of the tree.
-TERMINALS = {
-    "(": "_LPAREN",
-    ")": "_RPAREN",
-    "[": "_LBRACKET",
-    "]": "_RBRACKET",
-    "{": "_LBRACE",
-    "}": "_RBRACE",
-    ",": "_COMMA",
-    ";": "_SEMI",
-    ":": "_COLON",
-    ".": "_DOT",
-    "?": "_QUESTION",
-    "=": "ASSIGN",
-    "+:": "_PLUS_COLON",
-    "...": "DOTS",
-    "..": "_RANGE",
-    "&&&": "_MASK",
-    "||": "OR",
-    "&&": "AND",
-    "==": "EQ",
-    "!=": "NE",
-    "<=": "LE",
-    ">=": "GE",
-    "<": "LT",
-    ">": "GT",
-    "<<": "SHL",
-    ">>": "SHR",
-    "|": "BITOR",
-    "^": "BITXOR",
-    "&": "BITAND",
-    "+": "PLUS",
-    "-": "MINUS",
-    "++": "CONCAT",
-    "|+|": "PLUS_SAT",
-    "|-|": "MINUS_SAT",
-    "*": "MUL",
-    "/": "DIV",
-    "%": "MOD",
-    "~": "TILDE",
-    "!": "NOT",
-    "#": "HASH",
-    "+=": "OP_ASSIGN",
-    "-=": "OP_ASSIGN",
-    "*=": "OP_ASSIGN",
-    "/=": "OP_ASSIGN",
-    "%=": "OP_ASSIGN",
-    "&=": "OP_ASSIGN",
-    "|=": "OP_ASSIGN",
-    "^=": "OP_ASSIGN",
-    "<<=": "OP_ASSIGN",
-    ">>=": "OP_ASSIGN",
-    "|+|=": "OP_ASSIGN",
-    "|-|=": "OP_ASSIGN",
-}
+from p4.lang.words import DECLARES_TYPE, KEYWORDS, OPENS, TERMINALS, TYPE_KEYWORDS, TYPE_LIKE
 
 
 @dataclass(slots=True)
@@ -206,7 +103,7 @@ class NameClassifier:
 
     def _starts_type(self) -> bool:
         """An unknown name before another name is a type (a type parameter not yet declared, or a mistake)."""
-        return self._ahead().text not in KEYWORDS or self._ahead().text in _TYPE_KEYWORDS
+        return self._ahead().text not in KEYWORDS or self._ahead().text in TYPE_KEYWORDS
 
     def _declared_object(self, token: Token) -> None:
         """A name right after a type (or `action`, ...) is being declared, and may hide a type."""
@@ -228,8 +125,8 @@ class NameClassifier:
         elif text == "extern" and self._ahead(1).text != "{" and not self._extern_with_parameters():
             self._emit("EXTERN_FUNCTION", token)
         else:
-            self._emit(text.upper(), token, ends_type=text in _TYPE_KEYWORDS)
-        if text in _DECLARES_TYPE:
+            self._emit(text.upper(), token, ends_type=text in TYPE_KEYWORDS)
+        if text in DECLARES_TYPE:
             self._type_declaration(text)
         elif text in ("typedef",):
             self._alias()
@@ -264,7 +161,7 @@ class NameClassifier:
     def _colon_before_semicolon(self) -> bool:
         depth = 0
         for token in self.tokens[self.at :]:
-            if token.text in _OPENS:
+            if token.text in OPENS:
                 depth += 1
             elif token.text in (")", "]", "}"):
                 depth -= 1
@@ -343,7 +240,7 @@ class NameClassifier:
             self._close_angle(token)
         elif text == "." and not self._after_operand():
             self._emit("_PREFIX_DOT", token)
-        elif text in _OPENS:
+        elif text in OPENS:
             self.brackets.append((text, self.type_ended))
             self.depth += 1
             if text == "{":
@@ -385,7 +282,7 @@ class NameClassifier:
         angles, rounds = 1, 0
         for index in range(self.at, min(self.at + 200, len(self.tokens))):
             token = self.tokens[index]
-            if (token.kind == PUNCT and token.text not in _TYPE_LIKE) or token.kind in (STRING, EOF):
+            if (token.kind == PUNCT and token.text not in TYPE_LIKE) or token.kind in (STRING, EOF):
                 return False
             if token.text == "(":
                 rounds += 1
@@ -416,7 +313,7 @@ class NameClassifier:
     def _close(self, token: Token) -> None:
         text = token.text
         opened, sized_type = self.brackets[-1] if self.brackets else ("", False)
-        if _OPENS.get(opened) != text:
+        if OPENS.get(opened) != text:
             self._emit(TERMINALS[text], token)  # unbalanced: the grammar says so
             if not self.brackets:
                 return
@@ -427,7 +324,7 @@ class NameClassifier:
         self.depth -= 1
         while self.angles and self.angles[-1] > self.depth:
             self.angles.pop()
-        if _OPENS.get(opened) == text:
+        if OPENS.get(opened) == text:
             self._emit(TERMINALS[text], token, ends_type=text == "]" and sized_type)
         if text == "}":
             self._end_declaration()
@@ -456,7 +353,7 @@ class NameClassifier:
                     self.sink.error(opened.span, f"annotation body of '@{name.text}' is never closed")
                     break
                 self.at += 1
-                depth += (token.text in _OPENS) - (token.text in (")", "]", "}"))
+                depth += (token.text in OPENS) - (token.text in (")", "]", "}"))
                 body.append(token)
                 if depth == 0:
                     break

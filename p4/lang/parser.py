@@ -17,8 +17,9 @@ from lark.lexer import Lexer
 from p4.lang import ast
 from p4.lang.builder import TreeBuilder
 from p4.lang.diagnostics import Collector
-from p4.lang.names import TERMINALS, NameClassifier, Terminal
+from p4.lang.names import NameClassifier, Terminal
 from p4.lang.tokens import Token
+from p4.lang.words import TERMINALS
 
 _SHOWN = {terminal: text for text, terminal in reversed(TERMINALS.items())} | {
     "ID": "a name",

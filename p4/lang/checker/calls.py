@@ -1,13 +1,11 @@
-"""Calls: which function, method, action, table or block is meant; arguments to parameters; inference."""
+"""Calls: which function, method, action, table or block is meant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from p4.lang import ast, ir
 from p4.lang import types as ty
+from p4.lang.checker.constructors import ConstructorChecker
 from p4.lang.checker.conversions import unknown
-from p4.lang.checker.expressions import ExpressionChecker
 from p4.lang.checker.names import FunctionSet, GenericType, Overload, Symbol, TypeName
 from p4.lang.diagnostics import Span
 
@@ -22,13 +20,13 @@ _HEADER_METHODS = {
 }
 
 
-class CallChecker(ExpressionChecker):
+class CallChecker(ConstructorChecker):
     """`call` resolves one call expression."""
 
     def call(self, node: ast.Call) -> ir.Expr:
         callee = node.callee
         if isinstance(callee, ast.TypeExpr):
-            return self._construct(node, self.constructed(callee.type))
+            return self.construct(node, self.constructed(callee.type))
         if isinstance(callee, ast.Member):
             return self._member_call(node, callee)
         if isinstance(callee, ast.Name):
@@ -50,7 +48,7 @@ class CallChecker(ExpressionChecker):
                 type_node: ast.TypeNode = named
                 if node.type_args:
                     type_node = ast.SpecializedType(callee.span, named, node.type_args)
-                return self._construct(node, self.constructed(type_node))
+                return self.construct(node, self.constructed(type_node))
             case None:
                 self.sink.error(
                     callee.span, f"unknown function or action '{callee.name}'", self.suggest(callee.name)
@@ -110,17 +108,6 @@ class CallChecker(ExpressionChecker):
                 "; ".join(str(o.signature) for o in fitting),
             )
         return None
-
-    @staticmethod
-    def _takes(signature: ty.Signature, args: Sequence[ast.Arg]) -> bool:
-        """Whether the number (and names) of the arguments fit."""
-        if any(a.name for a in args):
-            names = {a.name for a in args}
-            known = {p.name for p in signature.params}
-            needed = {p.name for p in signature.params if not p.optional and p.default is None}
-            return None not in names and names <= known and needed <= names
-        needed_count = sum(1 for p in signature.params if not p.optional and p.default is None)
-        return needed_count <= len(args) <= len(signature.params)
 
     def instantiate(self, overload: Overload, type_args: tuple[ty.Type, ...]) -> ir.Function:
         """A generic function's body checked for these types. Defined by a layer above."""
@@ -191,7 +178,7 @@ class CallChecker(ExpressionChecker):
     def _direct_apply(self, node: ast.Call, callee: ast.Member, type_node: ast.TypeNode) -> ir.Expr:
         """``Control.apply(...)``: an instance without a name, applied once."""
         construct = ast.Call(node.span, ast.TypeExpr(type_node.span, type_node), (), ())
-        made = self._construct(construct, self.constructed(type_node))
+        made = self.construct(construct, self.constructed(type_node))
         if not isinstance(made, ir.Call) or not isinstance(made.target, ir.Construct):
             return unknown(node.span)
         reference = ir.InstanceRef(made.type, node.span, made.target.instance)
@@ -343,252 +330,3 @@ class CallChecker(ExpressionChecker):
         if isinstance(type_, ty.Record):
             return sum(self._varbits(t) for _, t in type_.fields)
         return 0
-
-    # ---- constructors
-
-    def constructed(
-        self, node: ast.TypeNode
-    ) -> tuple[ty.Type, ir.Parser | ir.Control | None, GenericType | None]:
-        """What a constructor makes: its type, declaration and (no type arguments given) generic form."""
-        name = node.name if isinstance(node, ast.NamedType) else None
-        if name is not None:
-            symbol = self.lookup(name)
-            if isinstance(symbol, GenericType):
-                return symbol.body, None, symbol
-            if isinstance(symbol, (ir.Parser, ir.Control)):
-                return symbol.type, symbol, None
-        return self.resolve(node), None, None
-
-    def _construct(
-        self, node: ast.Call, made: tuple[ty.Type, ir.Parser | ir.Control | None, GenericType | None]
-    ) -> ir.Expr:
-        instance = self.make_instance("", made, node.args, node.span)
-        if instance is None:
-            return unknown(node.span)
-        return ir.Call(instance.type, node.span, ir.Construct(instance), ())
-
-    def make_instance(
-        self,
-        name: str,
-        made: tuple[ty.Type, ir.Parser | ir.Control | None, GenericType | None],
-        args: tuple[ast.Arg, ...],
-        span: Span,
-        annotations: tuple[ast.Annotation, ...] = (),
-    ) -> ir.Instance | None:
-        """An object of the type, its constructor's arguments checked. None after an error."""
-        type_, declaration, generic = made
-        variables = generic.variables if generic else ()
-        signature: ty.Signature | None = None
-        if self.context in ("action", "function"):
-            self.sink.error(
-                span,
-                f"an object of type {type_} made inside {'an' if self.context[0] == 'a' else 'a'} "
-                f"{self.context}",
-                "objects in controls, parsers or at the top",
-            )
-        match type_:
-            case ty.Extern():
-                ctors = [m for m in type_.methods if m.returns is None]
-                fitting = [c for c in ctors if self._takes(c, args)]
-                if len(fitting) != 1:
-                    shown = "; ".join(map(str, ctors)) or "none: it cannot be constructed"
-                    self.sink.error(
-                        span, f"no constructor of {type_.name} takes {len(args)} arguments", shown
-                    )
-                    return None
-                signature = fitting[0]
-                if not name and any(m.is_abstract for m in type_.methods):
-                    self.sink.error(
-                        span,
-                        f"{type_.name} has abstract methods",
-                        f"a declaration: {type_.name}(...) name = {{ ... }};",
-                    )
-                    return None
-            case ty.Block("package"):
-                signature = ty.Signature(type_.name, variables, type_.params, None)
-            case ty.Block() if declaration is not None:
-                if (type_.kind, self.context) in (("parser", "control"), ("control", "parser")):
-                    self.sink.error(span, f"a {type_.kind} made inside a {self.context}", f"a {self.context}")
-                    return None
-                params = tuple(
-                    ty.Param(v.name, v.direction, v.type, default=v.default) for v in declaration.ctor_params
-                )
-                signature = ty.Signature(declaration.name, (), params, None)
-            case ty.Block():
-                self.sink.error(
-                    span, f"{type_.kind} type '{type_.name}' has no body: it cannot be instantiated"
-                )
-                return None
-            case _:
-                if type_ != ty.UNKNOWN:
-                    self.sink.error(
-                        span, f"{type_} has no constructor", "an extern, parser, control or package"
-                    )
-                return None
-        # Open type arguments: left out altogether, or written `_`.
-        open_vars = tuple(dict.fromkeys((*variables, *self._open_vars(type_))))
-        signature = ty.Signature(signature.name, open_vars, signature.params, None)
-        bound = self.bind_call(
-            signature, (), args, span, constant=True, infer_all=not isinstance(type_, ty.Extern)
-        )
-        if bound is None:
-            return None
-        bindings = {v: t for v, t in zip(open_vars, bound[2], strict=True) if not isinstance(t, ty.TypeVar)}
-        if generic and isinstance(type_, ty.Extern) and len(bindings) < len(variables):
-            self.sink.error(
-                span, f"the type arguments of '{type_.name}' cannot be inferred", f"{type_.name}<...>(...)"
-            )
-            return None
-        return ir.Instance(
-            name, ty.substitute(type_, bindings), bound[1], span, annotations, declaration=declaration
-        )
-
-    @staticmethod
-    def _open_vars(type_: ty.Type) -> tuple[ty.TypeVar, ...]:
-        args = type_.args if isinstance(type_, (ty.Extern, ty.Block)) else ()
-        return tuple(a for a in args if isinstance(a, ty.TypeVar) and a.name == "_")
-
-    # ---- arguments
-
-    def bind_call(
-        self,
-        signature: ty.Signature,
-        type_nodes: Sequence[ast.TypeNode],
-        args: Sequence[ast.Arg],
-        span: Span,
-        *,
-        constant: bool = False,
-        infer_all: bool = True,
-    ) -> tuple[ty.Signature, tuple[ir.Argument, ...], tuple[ty.Type, ...]] | None:
-        """Arguments matched with parameters and converted; type parameters inferred. None after an error."""
-        matched = self._match(signature, args, span)
-        if matched is None:
-            return None
-        bindings: dict[ty.TypeVar, ty.Type] = {}
-        if type_nodes:
-            if len(type_nodes) != len(signature.type_params):
-                self.sink.error(
-                    span,
-                    f"'{signature.name}' with {len(type_nodes)} type arguments",
-                    f"{len(signature.type_params)}",
-                )
-                return None
-            for variable, node in zip(signature.type_params, type_nodes, strict=True):
-                if not isinstance(node, ast.DontCareType):
-                    bindings[variable] = self.resolve(node)
-        values: list[ir.Expr | None] = []
-        ok = True
-        for param, arg in zip(signature.params, matched, strict=True):
-            if arg is None or arg.value is None:
-                values.append(None)
-                continue
-            formal = ty.substitute(param.type, bindings)
-            value = self.expr(arg.value, None if ty.has_type_vars(formal) else formal)
-            values.append(value)
-            if value.type == ty.UNKNOWN:
-                ok = False
-            elif not ty.unify(formal, value.type, bindings):
-                actual = ty.substitute(formal, bindings)
-                self.sink.error(
-                    arg.span,
-                    f"argument for '{param.name}' of '{signature.name}' has type {value.type}",
-                    f"{actual}",
-                )
-                ok = False
-        if not ok:
-            return None
-        for variable in signature.type_params:
-            if variable not in bindings and infer_all and not any(p.optional for p in signature.params):
-                self.sink.error(
-                    span,
-                    f"type parameter '{variable}' of '{signature.name}' cannot be inferred",
-                    f"{signature.name}<...>(...)",
-                )
-                return None
-        if not constant:
-            for param, given in zip(signature.params, values, strict=True):
-                inferred = bindings.get(param.type) if isinstance(param.type, ty.TypeVar) else None
-                if given is not None and inferred == ty.INT:
-                    what = f"the width of '{param.name}' of '{signature.name}' is not known"
-                    self.sink.error(given.span, what, "a width, e.g. 16w1")
-                    return None
-        bound = ty.substitute_signature(signature, bindings)
-        arguments = []
-        for param, arg, given in zip(bound.params, matched, values, strict=True):
-            argument = self._argument(bound.name, param, arg, given, constant)
-            if argument is None:
-                return None
-            arguments.append(argument)
-        return bound, tuple(arguments), tuple(bindings.get(v, v) for v in signature.type_params)
-
-    def _match(
-        self, signature: ty.Signature, args: Sequence[ast.Arg], span: Span
-    ) -> list[ast.Arg | None] | None:
-        """The argument of each parameter, in the parameters' order."""
-        if any(a.name for a in args):
-            if not all(a.name for a in args):
-                self.sink.error(span, "named and positional arguments in one call", "one kind")
-                return None
-            matched: list[ast.Arg | None]
-            by_name: dict[str, ast.Arg] = {}
-            for arg in args:
-                assert arg.name is not None
-                if arg.name in by_name or arg.name not in {p.name for p in signature.params}:
-                    what = "given twice" if arg.name in by_name else "unknown"
-                    self.sink.error(
-                        arg.span, f"argument '{arg.name}' of '{signature.name}' is {what}", str(signature)
-                    )
-                    return None
-                by_name[arg.name] = arg
-            matched = [by_name.get(p.name) for p in signature.params]
-        else:
-            if len(args) > len(signature.params):
-                self.sink.error(
-                    span,
-                    f"'{signature.name}' called with {len(args)} arguments",
-                    f"{len(signature.params)}: {signature}",
-                )
-                return None
-            matched = [*args, *[None] * (len(signature.params) - len(args))]
-        for param, given in zip(signature.params, matched, strict=True):
-            if given is None and not param.optional and param.default is None:
-                self.sink.error(
-                    span, f"argument '{param.name}' of '{signature.name}' is missing", str(signature)
-                )
-                return None
-        return matched
-
-    def _argument(
-        self, callee: str, param: ty.Param, arg: ast.Arg | None, value: ir.Expr | None, constant: bool
-    ) -> ir.Argument | None:
-        if arg is None:
-            return ir.Argument(param, param.default)
-        if value is None:  # `_`
-            if param.direction != "out" and not param.optional:
-                self.sink.error(
-                    arg.span, f"'_' for '{param.name}' of '{callee}'", "a value: only out accepts '_'"
-                )
-                return None
-            return ir.Argument(param, None)
-        what = f"argument for '{param.name}' of '{callee}'"
-        if param.direction in ("out", "inout"):
-            if not self.is_lvalue(value):
-                self.sink.error(
-                    arg.span,
-                    f"{what} cannot be assigned to",
-                    f"a variable: the parameter is {param.direction}",
-                )
-                return None
-            if value.type != param.type and not isinstance(param.type, ty.TypeVar):
-                self.sink.error(arg.span, f"{what} has type {value.type}", f"exactly {param.type}")
-                return None
-            return ir.Argument(param, value)
-        dropped = isinstance(value.type, (ty.ApplyResult, ty.ActionRun)) or value.type == ty.VOID
-        if dropped or (isinstance(value.type, ty.Block) and not constant):
-            self.sink.error(arg.span, f"{what} is {value.type}", "a value")
-            return None
-        converted = self.convert(value, param.type, what) if not ty.has_type_vars(param.type) else value
-        if constant and not self.is_compile_time(converted):
-            self.sink.error(arg.span, f"{what} is known only at run time", "a compile-time value")
-            return None
-        return ir.Argument(param, converted)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p4.lang import P4Error, check_text
-from p4.lang.names import KEYWORDS
 from p4.lang.tokens import PUNCTUATION
+from p4.lang.words import KEYWORDS
 
 PROGRAM = """header h_t { bit<8> a; varbit<16> v; }
 struct s_t { h_t h; h_t[2] s; }
