@@ -1,4 +1,4 @@
-"""How often one packet reaches each array in a pass: the most over all paths, and where it is again."""
+"""How often a packet reaches each array and table in a pass: the most over all paths, and where again."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from p4.lang import ir
 from p4.lang.diagnostics import Span
 from p4.lang.walk import walk
-from p4.tofino.units import Array, array_of
+from p4.tofino.units import Array, TableAt, array_of
 
 # Where an array is reached, in the order of a path.
-Accesses = dict[Array, tuple[Span, ...]]
+Accesses = dict[Array | TableAt, tuple[Span, ...]]
 Path = tuple[ir.Instance, ...]
 
 
 def accesses_of(control: ir.Control, path: Path = ()) -> Accesses:
-    """For each array, the way through the control that reaches it most often."""
+    """For each array and table, the way through the control that reaches it most often."""
     falls, ended = _block(control.body.items, path)
     return _most([falls, ended])
 
@@ -85,11 +85,13 @@ def _switch(s: ir.Switch, path: Path) -> list[tuple[Accesses | None, Accesses]]:
         if s.table is not None:
             named = [x for x in case.labels if isinstance(x, ir.Action)]
             others = [use.action for use in s.table.actions if case.is_default or use.action in named]
-            before = _most([_then(_action(a, path), _attached(s.table, path)) for a in others])
+            once: Accesses = {TableAt(path, s.table): (s.subject.span,)}
+            before = _then(once, _most([_then(_action(a, path), _attached(s.table, path)) for a in others]))
         branches.append((None if falls is None else _then(before, falls), _then(before, ended)))
     if not any(c.is_default for c in s.cases):
         rest = [] if s.table is None else [_action(use.action, path) for use in s.table.actions]
-        branches.append((_then(_most(rest), _attached(s.table, path)), {}))
+        table: Accesses = {} if s.table is None else {TableAt(path, s.table): (s.subject.span,)}
+        branches.append((_then(table, _then(_most(rest), _attached(s.table, path))), {}))
     return branches
 
 
@@ -101,6 +103,7 @@ def _expression(e: ir.Expr | None, path: Path) -> Accesses:
             continue
         match node.target:
             case ir.ApplyTable(table):
+                out = _then(out, {TableAt(path, table): (node.span,)})
                 out = _then(
                     out,
                     _then(

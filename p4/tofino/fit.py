@@ -16,7 +16,7 @@ from p4.tofino.chip import Chip
 from p4.tofino.headers import parsing, phv
 from p4.tofino.place import Placement, place
 from p4.tofino.salu import check_action, check_register, element_bits
-from p4.tofino.units import Unit, UnitCollector, array_of
+from p4.tofino.units import TableAt, Unit, UnitCollector, array_of
 
 # The ports that send a packet back into its pipe's ingress.
 _RECIRCULATE = range(68, 72)
@@ -111,13 +111,17 @@ def check_fit(
         collector.control(control, {p: p.name for p in control.params})
         units += collector.units
         problems += collector.problems
-        for array, spans in accesses_of(control).items():
-            if _is_register(array.instance):
+        for reached, spans in accesses_of(control).items():
+            if isinstance(reached, TableAt):
+                if len(spans) > 1:
+                    what = f"table '{reached.table.name}' is applied twice, first at line {spans[0].line}"
+                    problems.append(Diagnostic(spans[1], what, "once in a pass"))
+                continue
+            if _is_register(reached.instance):
                 most_accesses = max(most_accesses, len(spans))
             if len(spans) > 1:
-                what = (
-                    f"'{array.name}' is reached {len(spans)} times in one pass, first at line {spans[0].line}"
-                )
+                often = f"{len(spans)} times in one pass, first at line {spans[0].line}"
+                what = f"'{reached.name}' is reached {often}"
                 problems.append(Diagnostic(spans[1], what, "one access to an array in a pass"))
         for inner in _controls(control):
             for local in inner.locals:

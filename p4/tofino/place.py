@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from math import ceil
 
-from p4.lang import ir
 from p4.lang.diagnostics import Diagnostic
 from p4.tofino.chip import Chip
 from p4.tofino.memory import Need, array_need, table_need
-from p4.tofino.units import Array, Unit
+from p4.tofino.units import Array, TableAt, Unit
 
 _ALL = 64  # stages of an imagined chip, to say how many would be needed
 
@@ -42,7 +41,7 @@ class Stage:
 
 @dataclass(eq=False)
 class Cluster:
-    """Units that share an array, or one unit. `stage` is the last one it takes."""
+    """Units that share an array or a table, or one unit. `stage` is the last one it takes."""
 
     units: list[Unit]
     need: Need
@@ -56,7 +55,8 @@ class Cluster:
     @property
     def splits(self) -> bool:
         """A match table may be spread over stages, unless it reaches an array that is not its own."""
-        return len(self.units) == 1 and self.units[0].table is not None and not self.need.map_rams
+        one = {u.table for u in self.units}
+        return len(one) == 1 and None not in one and not self.need.map_rams
 
 
 @dataclass
@@ -141,12 +141,14 @@ def _schedule(
 
 
 def _clusters(units: list[Unit], chip: Chip, problems: list[Diagnostic]) -> list[Cluster]:
-    by_array: dict[Array, list[Unit]] = {}
+    shared: dict[Array | TableAt, list[Unit]] = {}
     for unit in units:
         for array in unit.arrays:
-            by_array.setdefault(array, []).append(unit)
+            shared.setdefault(array, []).append(unit)
+        if unit.table is not None:
+            shared.setdefault(unit.table, []).append(unit)
     group = {unit: {unit} for unit in units}
-    for sharers in by_array.values():
+    for sharers in shared.values():
         joined = set().union(*(group[u] for u in sharers))
         for unit in joined:
             group[unit] = joined
@@ -158,11 +160,11 @@ def _clusters(units: list[Unit], chip: Chip, problems: list[Diagnostic]) -> list
         members = [u for u in units if u in group[unit]]
         arrays = {a: max(u.index_bits for u in members if a in u.arrays) for u in members for a in u.arrays}
         need = Need()
-        seen: set[ir.Table] = set()
+        seen: set[TableAt] = set()
         for member in members:
             if member.table is not None and member.table not in seen:
                 seen.add(member.table)
-                need = _sum(need, table_need(member.table, member.table_size))
+                need = _sum(need, table_need(member.table.table, member.table_size))
         for array, index_bits in arrays.items():
             size = max(u.sizes[array] for u in members if array in u.sizes)
             one = array_need(array, index_bits, size)

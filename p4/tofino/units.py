@@ -38,6 +38,14 @@ class Array:
 
 
 @dataclass(frozen=True)
+class TableAt:
+    """A table; `path` as of an Array."""
+
+    path: tuple[ir.Instance, ...]
+    table: ir.Table
+
+
+@dataclass(frozen=True)
 class Guard:
     """A branch: of which condition, which one."""
 
@@ -52,7 +60,7 @@ class Unit:
     name: str
     span: Span
     gress: str
-    table: ir.Table | None = None
+    table: TableAt | None = None
     guards: tuple[Guard, ...] = ()
     match: set[str] = field(default_factory=set)
     reads: set[str] = field(default_factory=set)
@@ -278,7 +286,7 @@ class UnitCollector:
 
     def _table(self, table: ir.Table, span: Span, env: Env, place: _Place) -> Unit:
         unit = self._unit(table.name, table.span, place)
-        unit.table = table
+        unit.table = TableAt(self._path, table)
         unit.table_size = self._constant(table.size, DEFAULT_SIZE)
         for key in table.keys:
             unit.match |= self.read(key.expr, env)

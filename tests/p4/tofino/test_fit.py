@@ -64,6 +64,18 @@ LIMITS: dict[str, tuple[dict[str, str], dict[str, str], str, str]] = {
          "ingress": "switch (t.apply().action_run) {\n one: {\n m.a = r_act.execute(m.c);\n }\n }"},
         "m.a = r_act.execute(m.c);", "'r' is reached 2 times in one pass",
     ),
+    "a table twice": (
+        {"locals": "table t { key = { m.s: exact; } actions = { NoAction; } }", "ingress": "if (m.f == 1) {\n t.apply();\n } else {\n m.a = 1;\n t.apply();\n }"},
+        {"locals": "table t { key = { m.s: exact; } actions = { NoAction; } }", "ingress": "if (m.f == 1) {\n t.apply();\n }\n if (t.apply().hit) { m.a = 1; }"},
+        "if (t.apply().hit) { m.a = 1; }", "table 't' is applied twice",
+    ),
+    "an inner control's array": (
+        {"types": "control Inner(inout bit<32> v) { " + R + " apply { v = r_act.execute(v); } }",
+         "locals": "Inner() one; Inner() two;", "ingress": "one.apply(m.a);\n two.apply(m.a);"},
+        {"types": "control Inner(inout bit<32> v) { " + R + " apply { v = r_act.execute(v); } }",
+         "locals": "Inner() one;", "ingress": "one.apply(m.a);\n one.apply(m.b);"},
+        "apply { v = r_act.execute(v); } }", "'r' is reached 2 times in one pass",
+    ),
     "a counter twice": (
         {"locals": "Counter<bit<32>, bit<8>>(8, CounterType_t.PACKETS) n;", "ingress": "n.count(m.t);"},
         {"locals": "Counter<bit<32>, bit<8>>(8, CounterType_t.PACKETS) n;", "ingress": "n.count(m.t);\n n.count(3);"},
@@ -282,6 +294,26 @@ def test_a_register_reached_in_two_branches_is_one_array_in_one_stage() -> None:
     assert report.fits
     assert used(report, "stateful ALUs") == 1
     assert used(report, "stages, ingress") == 2  # the second branch waits for the first one's stage
+
+
+def test_a_table_applied_in_two_branches_is_one_table_in_one_stage() -> None:
+    ingress = "if (m.f == 1) { t.apply(); } else { m.s = 1; t.apply(); }"
+    report = fit(
+        locals="table t { key = { m.s: exact; } actions = { NoAction; } size = 40000; }", ingress=ingress
+    )
+    once = fit(
+        locals="table t { key = { m.s: exact; } actions = { NoAction; } size = 40000; }", ingress="t.apply();"
+    )
+    assert report.fits
+    assert used(report, "stages, ingress") == 2
+    assert used(report, "SRAM blocks (16 KiB)") == used(once, "SRAM blocks (16 KiB)")
+
+
+def test_copies_take_no_stage_of_their_own_in_an_action() -> None:
+    """As SwitchML's: what an array or a hash returns, a field or action data may be used in the same action."""
+    action = "action go(bit<32> v) { m.a = r_act.execute(m.c); m.b = m.a & v; m.d = v; m.c = m.d; }"
+    table = "table t { key = { m.s: exact; } actions = { go; } }"
+    assert fit(locals=R + action + table, ingress="t.apply();").fits
 
 
 def test_ingress_and_egress_share_the_stages() -> None:

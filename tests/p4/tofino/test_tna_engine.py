@@ -391,7 +391,7 @@ def test_a_constructor_s_parameter_may_have_a_default() -> None:
         check_text(tna(types=inner, locals="Sized() one;"))
     assert "argument 'first' of 'Sized' is missing" in refused.value.diagnostics[0].message
     with pytest.raises(P4Error) as refused:
-        check_text(tna(types=inner.replace("= 77", "= -1")))
+        check_text(tna(types=inner.replace("= 77", "= true")))
     assert refused.value.diagnostics
 
 
