@@ -11,6 +11,7 @@ import faulthandler
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -101,7 +102,14 @@ def train_member(job: Job, on_epoch: Callable[[dict[str, Any]], None]) -> Traine
     faulthandler.enable()
     local_rank, local_workers = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     device = choose_device(job.options.device, local_rank, local_workers)
-    return train_worker(job, "env://", on_epoch, device=device, stop=_stop_on_signal())
+    try:
+        return train_worker(job, "env://", on_epoch, device=device, stop=_stop_on_signal())
+    except Exception as error:
+        if not isinstance(error, InputError):
+            traceback.print_exc()
+        line = f"worker {job.local.rank} of {job.local.workers} failed: {describe(error)}"
+        print(f"netfold: error: {line}", file=sys.stderr, flush=True)
+        os._exit(2)  # without asking gloo's threads, which may wait for a peer that is gone
 
 
 def _stop_on_signal() -> Callable[[], bool]:

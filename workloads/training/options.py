@@ -48,7 +48,7 @@ class TrainOptions:
     precision: str = "float32"
     device: str = "auto"
     threads: int = 1
-    timeout_s: float = 60.0
+    timeout_s: float = 25.0
 
     def __post_init__(self) -> None:
         for name, allowed in (

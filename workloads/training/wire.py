@@ -6,9 +6,15 @@ devices.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+
+class LostWorkerError(RuntimeError):
+    """Another worker died, or does not answer."""
 
 
 class Wire:
@@ -70,7 +76,7 @@ class Wire:
 
     def swap(self, message: Tensor, to: int, arriving: Tensor, source: int) -> None:
         """Send one message and receive another; empty ones are not sent."""
-        sends = []
+        sends: list[Any] = []
         if arriving.numel():
             sends.append(dist.P2POp(dist.irecv, arriving, source, group=self._group))
         if message.numel():
@@ -79,6 +85,15 @@ class Wire:
             works = dist.batch_isend_irecv(sends) if sends else []
         else:
             works = [send.op(send.tensor, send.peer, group=self._group) for send in sends]
-        for work in works:
+        for peer, work in zip([send.peer for send in sends], works, strict=False):
             if work is not None:
-                work.wait()
+                try:
+                    work.wait()
+                except RuntimeError as error:
+                    raise LostWorkerError(_told(peer, str(error))) from error
+
+
+def _told(peer: int, reason: str) -> str:
+    if "imed out" in reason:
+        return f"worker {peer} did not answer in time; it hangs, or an epoch needs a longer --timeout"
+    return f"worker {peer} is gone ({reason.splitlines()[0][:120]})"

@@ -31,6 +31,7 @@ from workloads.training.view import View
 from workloads.training.wire import Wire
 
 KINDS = ("embeddings", "gradients", "scales", "weights", "control")
+START_S = 600  # for all workers to have loaded the graph
 WALLS = ("transfer_ns", "encode_ns", "decode_ns", "wait_ns")
 
 
@@ -99,10 +100,11 @@ def train_worker(
         init_method=init_method,
         rank=local.rank,
         world_size=local.workers,
-        timeout=timedelta(seconds=job.options.timeout_s),
+        timeout=timedelta(seconds=START_S),
     )
+    patience = timedelta(seconds=job.options.timeout_s)
     # Transfers run beside the all-reduce and beside evaluation, so each has a group of its own.
-    wires = [Wire(local.rank, local.workers, dist.new_group(), device) for _ in range(3)]
+    wires = [Wire(local.rank, local.workers, dist.new_group(timeout=patience), device) for _ in range(3)]
     training = Training(job, device, wires)
     try:
         training.run(report, stop)
