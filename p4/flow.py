@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from p4.lang import ir
@@ -25,6 +27,32 @@ def control_flow(control: ir.Control) -> Flow:
     flow = Flow([START])
     _join(flow, _run(flow, control.body, [(START, "")]), END)
     return flow
+
+
+def without_runs(edges: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """The edges with tables that follow one another and differ in a number (value0, value1) as one node."""
+    following = {a: b for a, label, b in edges if not label and _is_next(a, b)}
+    ways_in = Counter(b for _, _, b in edges)
+    ways_out = Counter(a for a, _, _ in edges)
+    runs: dict[str, str] = {}
+    for first in following:
+        if first in runs:
+            continue
+        run = [first]
+        while (after := following.get(run[-1])) and ways_in[after] == ways_out[run[-1]] == 1:
+            run.append(after)
+        if len(run) > 2:
+            number = re.sub(r"^.*?(\d+)$", r"\1", run[-1])
+            runs |= dict.fromkeys(run, f"{first}..{number}")
+    named = [(runs.get(a, a), label, runs.get(b, b)) for a, label, b in edges]
+    return [(a, label, b) for a, label, b in named if a != b or a not in runs.values()]
+
+
+def _is_next(a: str, b: str) -> bool:
+    first, second = (re.fullmatch(r"(.*?)(\d+)", name) for name in (a, b))
+    if first is None or second is None:
+        return False
+    return first[1] == second[1] and int(second[2]) == int(first[2]) + 1
 
 
 def _join(flow: Flow, ends: Ends, node: str) -> None:

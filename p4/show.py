@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from p4.codegen.schema import Schema, StateInfo, TableInfo
-from p4.flow import END, control_flow, text_of
+from p4.flow import END, control_flow, text_of, without_runs
 from p4.lang import ir
 
 
@@ -40,7 +40,7 @@ def describe(program: ir.Program, schema: Schema) -> str:
 def flow_edges(program: ir.Program) -> dict[str, list[tuple[str, str, str]]]:
     """For each control that applies something: (table or block, what must hold, which comes next)."""
     flows = {name: control_flow(control) for name, control in program.controls.items()}
-    return {name: flow.edges for name, flow in flows.items() if len(flow.nodes) > 2}
+    return {name: without_runs(flow.edges) for name, flow in flows.items() if len(flow.nodes) > 2}
 
 
 def state_lines(schema: Schema) -> list[str]:

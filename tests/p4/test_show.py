@@ -10,7 +10,7 @@ import pytest
 
 from netfold import main
 from p4.codegen.schema import Schema, StateInfo
-from p4.flow import control_flow, text_of
+from p4.flow import control_flow, text_of, without_runs
 from p4.lang import check_text, ir
 from p4.picture import Panel, layers_of, place
 from p4.programs import ATP, IPV4, SWITCHGNN
@@ -75,6 +75,17 @@ def test_inner_blocks_are_part_of_the_flow() -> None:
     )
     edges = control_flow(check_text(text).controls["ingress"]).edges
     assert edges == [("start", "", "first()"), ("first()", "", "a"), ("a", "", "end")]
+
+
+def test_a_run_of_numbered_tables_is_one_node() -> None:
+    plain = [("start", "", "v0"), *((f"v{n}", "", f"v{n + 1}") for n in range(11)), ("v11", "", "end")]
+    assert without_runs(plain) == [("start", "", "v0..11"), ("v0..11", "", "end")]
+    branching = [*plain, ("v5", "hit", "end")]  # the run goes on only where nothing else leaves or comes in
+    assert without_runs(branching) == [
+        ("start", "", "v0..5"), ("v0..5", "", "v6..11"), ("v6..11", "", "end"), ("v0..5", "hit", "end"),
+    ]  # fmt: skip
+    short = [("start", "", "a1"), ("a1", "", "a2"), ("a2", "", "b3"), ("b3", "", "end")]
+    assert without_runs(short) == short
 
 
 def test_a_long_condition_is_cut() -> None:
