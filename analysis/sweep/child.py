@@ -70,7 +70,7 @@ class RunRequest:
 def answer_prepare(request: PrepareRequest) -> dict[str, Any]:
     """Prepare; {"plans": {address: memory in bytes, or the reason as text}}."""
     folder = SweepFolder(request.root)
-    with folder.lock(f"group-{request.group}", wait=True):
+    with folder.reading(), folder.lock(f"group-{request.group}", wait=True):
         missing = {plan: one for plan, one in request.variants.items() if folder.load_job(plan) is None}
         if missing:
             _prepare(folder, missing, request.cache)
@@ -117,7 +117,7 @@ def _own_facts(facts: dict[str, Any], job: Job | None) -> dict[str, Any]:
 def answer_run(request: RunRequest) -> dict[str, Any]:
     """Simulate; {"outcome": "ran" | "reused" | "busy" | "unprepared"}, or "failed" with reason and trace."""
     folder = SweepFolder(request.root)
-    with folder.lock(request.name, wait=request.wait) as held:
+    with folder.reading(), folder.lock(request.name, wait=request.wait) as held:
         if not held:
             return {"outcome": "busy"}
         if folder.is_done(request.name):

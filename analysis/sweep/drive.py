@@ -15,7 +15,7 @@ from analysis.sweep.address import group_name, plan_name
 from analysis.sweep.child import PrepareRequest, RunRequest
 from analysis.sweep.cluster import Cluster, local_cluster, remote_cluster
 from analysis.sweep.folder import SweepFolder
-from analysis.sweep.memory import preparing_bytes
+from analysis.sweep.memory import preparing_bytes, simulating_bytes
 from analysis.sweep.spec import Sweep, Unit
 from analysis.sweep.task import allow, carry_out, stop_all
 from sim.scenario_io import dump_scenario
@@ -230,7 +230,8 @@ class _Drive:
             if isinstance(told, str):
                 self._ended(name, {"outcome": "failed", "reason": told, "trace": answer.get("trace", "")})
             else:
-                yield _Ask(self._run(name, wait=False), self.sweep.memory_bytes or told)
+                needs = simulating_bytes(self.sweep.units[name].variant.system, told)
+                yield _Ask(self._run(name, wait=False), self.sweep.memory_bytes or needs)
 
     def _run(self, name: str, *, wait: bool) -> RunRequest:
         unit = self.sweep.units[name]

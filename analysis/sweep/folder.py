@@ -105,6 +105,13 @@ class SweepFolder:
             yield True
 
     @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While held, nothing that was prepared is removed; for the processes that read it."""
+        with (self.locks / "in-use").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield
+
+    @contextmanager
     def in_use(self) -> Iterator[None]:
         """Hold the folder in use; the last sweep to leave removes what was prepared."""
         with (self.locks / "in-use").open("ab") as file:

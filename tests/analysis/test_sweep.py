@@ -20,10 +20,11 @@ from analysis.sweep import child, cluster
 from analysis.sweep.address import plan_name
 from analysis.sweep.drive import run_sweep
 from analysis.sweep.folder import SweepFolder
-from analysis.sweep.memory import graph_size, preparing_bytes
+from analysis.sweep.memory import graph_size, preparing_bytes, simulating_bytes
 from analysis.sweep.spec import Sweep, load_sweep, make_sweep
 from sim.scenario_io import load_scenario
 from workloads.errors import InputError
+from workloads.systems import SYSTEMS
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
@@ -419,6 +420,14 @@ def test_memory_follows_the_graph(source: str, scale: float, size: tuple[int, in
     scenario = load_scenario(None, {"graph.source": source, "graph.scale": scale})
     assert graph_size(scenario) == pytest.approx(size, rel=0.01)
     assert preparing_bytes(scenario) >= 30 * size[1]
+
+
+def test_memory_follows_the_system() -> None:
+    """Measured at scale 0.1, 128 workers on a leaf-spine: 961 MB for the strawman, at most 347 MB for others."""
+    prepared = 284_000_000
+    assert simulating_bytes(SYSTEMS["strawman"], prepared) > 961e6
+    assert 347e6 < simulating_bytes(SYSTEMS["g3"], prepared) < 500e6
+    assert simulating_bytes(SYSTEMS["switchgnn"], 150_000_000) == 150_000_000
 
 
 def test_memory_of_a_file_follows_its_size(tmp_path: Path) -> None:

@@ -87,6 +87,18 @@ def test_a_unit_that_another_is_at_is_busy(ready: tuple[SweepFolder, child.RunRe
     assert child.answer_run(request) == {"outcome": "unprepared"}
 
 
+def test_what_is_prepared_stays_while_someone_reads_it(tmp_path: Path) -> None:
+    folder = SweepFolder(tmp_path / "s")
+    folder.create()
+    folder.job_file("plan").write_bytes(b"")
+    with folder.reading(), folder.in_use():
+        pass
+    assert folder.job_file("plan").exists()
+    with folder.in_use():
+        pass
+    assert not folder.job_file("plan").exists()
+
+
 def answers(monkeypatch: pytest.MonkeyPatch, log: Path, answer: dict[str, Any], memory: int) -> None:
     """Instead of a process, an answer; the log has a line per request."""
 
