@@ -423,7 +423,7 @@ def test_memory_follows_the_graph(source: str, scale: float, size: tuple[int, in
 
 
 def test_memory_follows_the_system() -> None:
-    """Measured at scale 0.1, 128 workers on a leaf-spine: 961 MB for the strawman, at most 347 MB for others."""
+    """Measured at scale 0.1, 128 workers, leaf-spine: 961 MB for the strawman, at most 347 MB for others."""
     prepared = 284_000_000
     assert simulating_bytes(SYSTEMS["strawman"], prepared) > 961e6
     assert 347e6 < simulating_bytes(SYSTEMS["g3"], prepared) < 500e6
