@@ -57,6 +57,10 @@ def tna_blocks(program: ir.Program) -> dict[str, ir.Instance]:
             main.span, "a TNA program with several pipelines or parsers", "Switch(pipeline) main;"
         )
     pipeline = block_instance(pipelines[0])
+    if len(pipeline.args) != len(_ROLES):
+        raise unsupported(
+            pipeline.span, "a pipeline that is not Tofino 1's", "six blocks: Pipeline(...) of tna.p4"
+        )
     return {role: block_instance(a) for role, a in zip(_ROLES, pipeline.args, strict=True)}
 
 

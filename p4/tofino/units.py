@@ -300,7 +300,7 @@ class UnitCollector:
                 else:
                     inner[param] = f"{table.name}/{param.name}"
             self._action(use.action.body.items, inner, one)
-            unit.reads |= {r for r in one.reads if not r.startswith(f"{table.name}/")}
+            unit.reads |= {r for r in one.reads if not _is_data(r)}
             unit.writes |= one.writes
             unit.arrays.update(one.arrays)
             unit.sizes.update(one.sizes)
@@ -416,7 +416,7 @@ class UnitCollector:
     def _arithmetic(self, e: ir.Expr, env: Env) -> None:
         """What an action's ALU cannot do."""
         for node in walk(e):
-            if isinstance(node, ir.Ternary):
+            if isinstance(node, ir.Ternary) and not all(_is_data(r) for r in self.read(node.condition, env)):
                 what = "a conditional value in an action"
                 self.problems.append(Diagnostic(node.span, what, "a condition in apply"))
             if not isinstance(node, ir.Binary) or not (
@@ -451,6 +451,11 @@ def _is_move(e: ir.Expr) -> bool:
         case ir.Call():
             return isinstance(e.target, ir.Method)
     return isinstance(e, (ir.Const, ir.Var, ir.Field, ir.Item, ir.Default))
+
+
+def _is_data(path: str) -> bool:
+    """Whether it is action data: the control plane has decided, as the entry was written."""
+    return "/" in path
 
 
 def _ctor_values(instance: ir.Instance, outer: dict[ir.Variable, ir.Expr]) -> dict[ir.Variable, ir.Expr]:

@@ -182,6 +182,11 @@ LIMITS: dict[str, tuple[dict[str, str], dict[str, str], str, str]] = {
         {"locals": "action go() {\n if (m.f == 1) { m.a = 1; } }", "ingress": "go();"},
         "if (m.f == 1) { m.a = 1; } }", "a condition inside an action",
     ),
+    "a conditional value": (
+        {"locals": "action go(bool b) { m.a = b ? m.b : m.c; } table t { key = { m.s: exact; } actions = { go; } }", "ingress": "t.apply();"},
+        {"locals": "action go(bit<8> v) {\n m.a = m.f == 1 ? m.b : m.c; } table t { key = { m.s: exact; } actions = { go; } }", "ingress": "t.apply();"},
+        "m.a = m.f == 1 ? m.b : m.c; } table t { key = { m.s: exact; } actions = { go; } }", "a conditional value in an action",
+    ),
     "products": (
         {"ingress": "m.a = m.b << 3;"}, {"ingress": "m.a = m.b * m.c;"}, "m.a = m.b * m.c;", "'*': an ALU of a stage has none",
     ),

@@ -370,6 +370,16 @@ def test_pragmas_are_kept() -> None:
     assert program.records["o_t"].annotations[0].name == "pa_container_size"
 
 
+def test_a_pipeline_of_another_chip_is_refused_by_name() -> None:
+    ghost = """#include <core.p4>
+    control C(); package Pipeline(C a, C b, C c, C d, C e, C f, @optional C ghost); package Switch(Pipeline pipe0);
+    control Nothing() { apply { } }
+    Pipeline(Nothing(), Nothing(), Nothing(), Nothing(), Nothing(), Nothing()) pipe; Switch(pipe) main;"""
+    with pytest.raises(P4Error) as refused:
+        generate(check_text(ghost))
+    assert "a pipeline that is not Tofino 1's" in refused.value.diagnostics[0].message
+
+
 def test_a_constructor_s_parameter_may_have_a_default() -> None:
     inner = """
     control Sized(inout bit<32> v)(bit<32> first, bit<32> size = 77) {
