@@ -21,8 +21,8 @@ BYTES_PER_VERTEX = 200
 SMALL_EDGES = 2_000_000  # whatever comes with netfold and is no stand-in
 BYTES_PER_EDGE_ON_DISK = 4  # of a graph's file, at the least: an int32 each way
 
-# Peaks of simulations over what their plan takes, on the Reddit stand-in at scale 0.1 and 128 workers: at most
-# 1.5 times, but 6 times with first-come-first-served aggregators, where bypassed packets pile up.
+# Peaks of simulations over what their plan takes, on the Reddit stand-in at scale 0.1 and 128 workers: 1.5
+# times at most, but 6 times with first-come-first-served aggregators, where bypassed packets pile up.
 PLAN_SHARE = {"fcfs": 7}
 OTHERS_PLAN_SHARE = 2
 

@@ -117,7 +117,8 @@ def test_the_command_runs_then_reuses(tmp_path: Path, capsys: pytest.CaptureFixt
     "options",
     [
         ["--figure", "nine"], ["--workers", "two"], ["--workers", "1"], ["--seeds", "0"], ["--scale", "2"],
-        ["--graph", "karate", "--scale", "0.5"], ["--jobs", "0"], ["--graph", "no-such-graph"],
+        ["--graph", "karate", "--scale", "0.5"], ["--jobs", "0"],
+        ["--workers", "4", "--figure", "traffic-memory", "--graph", "no-such-graph"],
     ],
 )  # fmt: skip
 def test_bad_options_are_one_line(
