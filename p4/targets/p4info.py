@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from p4.codegen.schema import FieldInfo, Schema, StateInfo, TableInfo
+from p4.codegen.schema import ActionInfo, FieldInfo, Schema, StateInfo, TableInfo
 from p4.config.v1 import p4info_pb2
 
 _MATCH = {"exact": "EXACT", "lpm": "LPM", "ternary": "TERNARY", "range": "RANGE", "optional": "OPTIONAL"}
@@ -47,7 +47,7 @@ def make_p4info(schema: Schema, arch: str = "v1model") -> p4info_pb2.P4Info:
     """The P4Info message of a program's schema."""
     info = p4info_pb2.P4Info()
     info.pkg_info.arch = arch
-    actions = {a.name: a for t in schema.tables for a in t.actions}
+    actions = {a.name: a for t in schema.tables for a in _actions_of(t)}
     direct_counters = [StateInfo(t.counter, 0, unit=t.counter_unit) for t in schema.tables if t.counter]
     direct_meters = [m for m in schema.meters if m.table]
     meters = [m for m in schema.meters if not m.table]
@@ -141,7 +141,7 @@ def make_p4info(schema: Schema, arch: str = "v1model") -> p4info_pb2.P4Info:
 
 def _table(message: Any, table: TableInfo, ids: dict[str, dict[str, int]]) -> None:
     _match_fields(message.match_fields, table.keys)
-    for action in table.actions:
+    for action in _actions_of(table):
         reference = message.action_refs.add()
         reference.id = ids["ACTION"][action.name]
         if action.default_only:
@@ -154,6 +154,14 @@ def _table(message: Any, table: TableInfo, ids: dict[str, dict[str, int]]) -> No
     message.is_const_table = table.entries_are_const
     if table.default_is_const and table.default_action >= 0:
         message.const_default_action_id = ids["ACTION"][table.actions[table.default_action].name]
+
+
+def _actions_of(table: TableInfo) -> list[ActionInfo]:
+    """The table's actions; one that sets no default action has NoAction (P4_16 specification 14.2.1.2)."""
+    actions = list(table.actions)
+    if table.default_action < 0 and all(a.name != "NoAction" for a in actions):
+        actions.append(ActionInfo("NoAction", (), default_only=True))
+    return actions
 
 
 def _match_fields(fields: Any, keys: Sequence[FieldInfo]) -> None:

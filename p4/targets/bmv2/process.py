@@ -60,7 +60,7 @@ class SwitchProcess:
     ) -> None:
         """`interfaces`: the arguments that name the ports; `wrapper`: a command that the switch is run by."""
         self.address = f"unix:{folder / 'p4runtime.sock'}"
-        self.log = folder / "switch.log"
+        self.log = folder / "switch.txt"  # simple_switch names it so
         self._console = folder / "console.log"
         command = [*wrapper, SWITCH, *interfaces, "--no-p4", "--device-id", "0"]
         if log_level != "off":

@@ -38,7 +38,7 @@ class _Item:
 class Bmv2(Target):
     """A program on a simple_switch_grpc of its own.
 
-    ``switch.log`` is its log, in a folder that close() removes unless ``keep_log()`` was called.
+    ``log`` is where it writes, in a folder that close() removes unless ``keep_log()`` was called.
     """
 
     def __init__(
@@ -146,9 +146,7 @@ class Bmv2(Target):
         *,
         priority: int = 0,
     ) -> int:
-        self._write("INSERT", self._entry(table, match, priority, (action, data)))
-        self._entries += 1
-        return self._entries - 1
+        return self._add(self._entry(table, match, priority, (action, data)))
 
     def modify(
         self,
@@ -182,6 +180,23 @@ class Bmv2(Target):
             counted = answer.direct_counter_entry.data
             return counted.packet_count, counted.byte_count
         raise TargetError("NOT_FOUND", f"table '{table}': no entry with this match")
+
+    def _add(self, entity: p4runtime_pb2.Entity) -> int:
+        """A new entry. BMv2 says UNKNOWN of a full table, where P4Runtime has RESOURCE_EXHAUSTED."""
+        try:
+            self._write("INSERT", entity)
+        except TargetError as error:
+            number = entity.table_entry.table_id
+            info = next(t for t in self.p4info.tables if t.preamble.id == number)
+            wanted = p4runtime_pb2.Entity()
+            wanted.table_entry.table_id = number
+            if error.code == "UNKNOWN" and sum(1 for _ in self._alive()[0].read(wanted)) >= info.size:
+                raise TargetError(
+                    "RESOURCE_EXHAUSTED", f"table '{info.preamble.name}': it is full ({info.size} entries)"
+                ) from None
+            raise
+        self._entries += 1
+        return self._entries - 1
 
     def _write(self, kind: str, entity: p4runtime_pb2.Entity) -> None:
         self._alive()[0].write(kind, entity)
@@ -289,9 +304,7 @@ class Bmv2(Target):
         group: int | None = None,
         priority: int = 0,
     ) -> int:
-        self._write("INSERT", self._indirect(table, match, member, group, priority))
-        self._entries += 1
-        return self._entries - 1
+        return self._add(self._indirect(table, match, member, group, priority))
 
     def modify_indirect(
         self,
@@ -353,7 +366,8 @@ class Bmv2(Target):
         entity = p4runtime_pb2.Entity()
         entry = entity.packet_replication_engine_entry.clone_session_entry
         entry.session_id = session
-        entry.packet_length_bytes = truncate
+        if truncate:
+            raise TargetError("UNIMPLEMENTED", "BMv2's P4Runtime does not truncate clones")
         # P4Runtime's sessions have replicas of their own; one that points to a group gets the group's.
         replicas = list(self._groups.get(group, ())) if group else []
         _add_replicas(entry, replicas + ([] if port is None else [(port, 0)]))

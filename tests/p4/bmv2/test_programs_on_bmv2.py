@@ -28,7 +28,9 @@ QUIET_S = 0.03
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (gnn, atp_net, switchml_net):
         monkeypatch.setattr(module, "Engine", Recording)
-    monkeypatch.setattr(atp_net, "IDLE_US", 1 << 31)  # simple_switch's clock moves while the engine's stands still
+    monkeypatch.setattr(
+        atp_net, "IDLE_US", 1 << 31
+    )  # simple_switch's clock moves while the engine's stands still
 
 
 def run_again(bmv2: Callable[..., Bmv2], switch: Any, program: Path, defines: dict[str, str]) -> None:
