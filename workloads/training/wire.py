@@ -96,4 +96,4 @@ class Wire:
 def _told(peer: int, reason: str) -> str:
     if "imed out" in reason:
         return f"worker {peer} did not answer in time; it hangs, or an epoch needs a longer --timeout"
-    return f"worker {peer} is gone ({reason.splitlines()[0][:120]})"
+    return f"worker {peer} is gone ({reason.rpartition("] ")[2].partition(".")[0][:120]})"

@@ -156,6 +156,30 @@ def test_without_waiting_for_the_transfer_they_would_not(parted, in_threads, mon
     assert not tags_seen(parted, in_threads)
 
 
+def test_a_cuda_lane_orders_its_stream_after_what_was_computed_and_before_what_is_read():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    device = torch.device("cuda", 0)
+    lane = lanes.make_lane(device)
+    assert isinstance(lane, lanes.StreamLane)
+    size, got = 1 << 22, torch.zeros(1 << 22, device=device)
+    for epoch in range(1, 20):
+        made = torch.full((size,), float(epoch), device=device)
+        for _ in range(20):
+            made = made * 1.0  # keeps the computing stream busy
+
+        def transfer(made: torch.Tensor = made) -> None:
+            got.copy_(made)
+
+        lane.lend(made)
+        ticket = lane.submit(transfer)
+        del made
+        ticket.wait()
+        assert float((got - epoch).abs().max()) == 0
+        assert ticket.elapsed_ns() > 0
+    lane.close()
+
+
 def test_what_the_next_epoch_needs_survives_a_checkpoint(parted, in_threads):
     def body(exchange, local, wire):
         other = Exchange(local, wire, seed=5)

@@ -174,6 +174,9 @@ def test_sylvie_starts_synchronous_at_one_bit_goes_stale_and_is_forced_back():
         ({"bits": "32", "mode": "sync"}, None, [False] * 4),
         ({"bits": "4", "mask": "uniform", "mode": "async"}, [4, 4], [False, True, True, True]),
         ({"bits": "8"}, [8, 8], [False] * 4),
+        ({"mode": "sync"}, [1, 4], [False] * 4),
+        ({"mode": "async"}, [1, 4], [False, True, True, True]),
+        ({"mask": "uniform"}, [1, 1], [False] * 4),
     ],
 )
 def test_each_dimension_can_be_fixed(options, bits, stale):

@@ -338,6 +338,25 @@ def test_torchrun_gives_the_same_trajectory(tmp_path):
 
 
 @pytest.mark.slow
+def test_under_torchrun_a_killed_worker_ends_the_others_and_is_named(tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "-m", "netfold", *KARATE[:-1], "1000000", "-o", str(tmp_path / "run")]
+    command += ["--checkpoint-every", "5"]
+    agent = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: list((tmp_path / "run.checkpoint").glob("worker-1-*.pt")), agent)
+    told = {}
+    for member in family_of(agent.pid):
+        environment = Path(f"/proc/{member}/environ").read_bytes().split(b"\0")
+        told |= {entry: member for entry in environment if entry.startswith(b"RANK=")}
+    os.kill(told[b"RANK=1"], signal.SIGKILL)
+    killed = time.monotonic()
+    _, errors = agent.communicate(timeout=120)
+    assert time.monotonic() - killed < 30
+    assert agent.returncode != 0
+    assert "LostWorkerError: worker 1 is gone" in errors or "Signal 9 (SIGKILL)" in errors
+
+
+@pytest.mark.slow
 def test_workers_do_not_outlive_a_killed_launcher(tmp_path):
     command = [sys.executable, "-m", "netfold", *KARATE[:-1], "100000", "-o", str(tmp_path / "run")]
     launcher = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
