@@ -96,4 +96,6 @@ class Wire:
 def _told(peer: int, reason: str) -> str:
     if "imed out" in reason:
         return f"worker {peer} did not answer in time; it hangs, or an epoch needs a longer --timeout"
-    return f"worker {peer} is gone ({reason.rpartition("] ")[2].partition(".")[0][:120]})"
+    plain = reason.partition("] ")[2].partition(" [")[0] or reason  # gloo begins with a place of its own
+    plain = plain.splitlines()[0][:80]
+    return f"worker {peer} is gone ({plain})"
