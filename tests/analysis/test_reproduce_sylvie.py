@@ -63,6 +63,9 @@ def test_rows_by_value() -> None:
     assert math.isnan(rows["epoch time, 8 bits against FP32"].ours), "not trained"
     assert rows["epoch time, all three dimensions against exact"].theirs == pytest.approx(0.27 / 0.90 - 1)
     assert any("yelp" in reason for reason in figures["bits"].why)
+    assert not any("overlap" in reason for reason in figures["mode"].why)
+    swift = {figure.id: figure for figure in compare(CHOICE, found, compute_s=0.006)}
+    assert any("0.1% of an exact epoch" in reason for reason in swift["mode"].why)
     assert json.dumps([figure.plain() for figure in figures.values()], allow_nan=False)
 
 
