@@ -236,7 +236,7 @@ def test_a_sweep_killed_again_and_again_resumes(tmp_path: Path) -> None:
     for wanted in (0, 2):  # runs finished when the kill comes: before the first, then in the middle
         process = start(path, out)
         while process.poll() is None and (len(finished(out)) < wanted or not (out / ".prepared").is_dir()):
-            time.sleep(0.02)
+            time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         kills += process.returncode == -signal.SIGKILL
@@ -346,7 +346,7 @@ def test_ctrl_c_keeps_what_has_ended(tmp_path: Path) -> None:
     path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 40\n"), tmp_path / "out"
     process = start(path, out)
     while process.poll() is None and not finished(out):
-        time.sleep(0.02)
+        time.sleep(0.1)
     process.send_signal(signal.SIGINT if _heeds_interrupt() else signal.SIGTERM)
     told = json.loads(process.communicate(timeout=60)[0])
     assert process.returncode == 130
