@@ -53,7 +53,7 @@ def field(name: str, t: Type) -> str:
 def generate(rng: random.Random, t: Type, depth: int) -> Expr:
     if depth == 0 or rng.random() < 0.1:
         return leaf(rng, t)
-    make = rng.choice((binary, binary, binary, unary, shift, ternary, cast, concat, cut, divide))
+    make = rng.choice((binary, binary, binary, unary, shift, ternary, cast, concat, cut, cut_at, divide))
     made = make(rng, t, depth - 1)
     return made if made is not None else binary(rng, t, depth - 1)
 
@@ -149,6 +149,21 @@ def cut(rng: random.Random, t: Type, depth: int) -> Expr | None:
     return Expr(
         f"({a.text}[{low + t.width - 1}:{low}])", lambda env: (a.value(env) >> low) & ((1 << t.width) - 1)
     )
+
+
+def cut_at(rng: random.Random, t: Type, depth: int) -> Expr | None:
+    """A slice at a position known only at run time; beyond the width there are zeros."""
+    wider = [w for w in WIDTHS if w >= t.width]
+    if t.signed or not wider:
+        return None
+    source = Type(rng.random() < 0.5, rng.choice(wider))
+    a, low = leaf(rng, source), field(rng.choice("xy"), Type(False, 8))
+
+    def value(env: Env) -> int:
+        pattern = a.value(env) & ((1 << source.width) - 1)
+        return pattern >> env[low] & ((1 << t.width) - 1)
+
+    return Expr(f"({a.text}[h.i.{low} +: {t.width}])", value)
 
 
 def divide(rng: random.Random, t: Type, depth: int) -> Expr | None:
