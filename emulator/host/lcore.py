@@ -3,8 +3,8 @@
     worker = Lcore(loop, port, cpu=1, keep=[end])
     result = worker.join(timeout_s=10)
 
-The process starts by fork, so ports, pools and rings made before are its too. It dies with its parent,
-however that ends, and leaves Ctrl-C to it.
+The process starts by fork, so ports, pools and rings made before are its too. It dies with its parent
+(more exactly with the thread that started it), however that ends, and leaves Ctrl-C to it.
 """
 
 from __future__ import annotations
