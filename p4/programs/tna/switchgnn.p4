@@ -287,6 +287,7 @@ struct tagged_t {
     action array##_read() { OUT = array##_get.execute(INDEX); } \
     action array##_load() { array##_set.execute(INDEX); }
 
+@pa_auto_init_metadata              // flags are read in passes that do not set them: they begin as zero
 control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_intrinsic_metadata_t intrinsic,
                       in ingress_intrinsic_metadata_from_parser_t parsed,
                       inout ingress_intrinsic_metadata_for_deparser_t deparser_md,
