@@ -38,7 +38,7 @@ class _Item:
 class Bmv2(Target):
     """A program on a simple_switch_grpc of its own.
 
-    ``log`` is where it writes, in a folder that close() removes unless ``keep_log()`` was called.
+    ``folder`` has its files, ``log`` among them; close() removes it unless ``keep_log()`` was called.
     """
 
     def __init__(
@@ -65,26 +65,25 @@ class Bmv2(Target):
                 "ports of kind veth need root (CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW) and iproute2; "
                 "ports of kind pcap do without",
             )
-        self._folder = Path(tempfile.mkdtemp(prefix="netfold-bmv2-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="netfold-bmv2-"))
         self._keep = False
         self._process: SwitchProcess | None = None
         self._control: Control | None = None
         self._ports: Ports | None = None
         try:
-            config, p4info = compile_program(program, self._folder, include=include, defines=defines)
-            self._ports = (VethPorts if kind == "veth" else PcapPorts)(self._folder, ports)
+            config, p4info = compile_program(program, self.folder, include=include, defines=defines)
+            self._ports = (VethPorts if kind == "veth" else PcapPorts)(self.folder, ports)
             self._ports.quiet_s = quiet_s
             thrift_port = _THRIFT_PORT if kind == "veth" else _free_port()
             self._process = SwitchProcess(
-                self._folder,
+                self.folder,
                 [*self._ports.arguments(), "--thrift-port", str(thrift_port)],
                 self._ports.wrapper,
                 log_level=log_level,
             )
-            pid = self._process.process.pid
-            self._ports.connect(pid)
+            self._ports.connect(self.pid)
             self._control = Control(self._process.address, config, p4info)
-            inside = ["nsenter", f"--net=/proc/{pid}/ns/net"] if kind == "veth" else []
+            inside = ["nsenter", f"--net=/proc/{self.pid}/ns/net"] if kind == "veth" else []
             self._legacy = LegacyControl(inside, thrift_port)
             self.p4info = text_format.Parse(p4info.read_text(), p4info_pb2.P4Info(), allow_unknown_field=True)
         except BaseException:
@@ -106,6 +105,12 @@ class Bmv2(Target):
         assert self._process is not None
         return self._process.log
 
+    @property
+    def pid(self) -> int:
+        """The switch's process."""
+        assert self._process is not None
+        return self._process.process.pid
+
     def keep_log(self) -> Path:
         """Lets the log outlive the switch; where it is."""
         self._keep = True
@@ -119,7 +124,7 @@ class Bmv2(Target):
             self._process.stop()
         self._control = self._ports = None
         if not self._keep:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     # ---- packets
 
