@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,7 +47,9 @@ def make_jobs(
     keeping: Keeping | None = None,
 ) -> list[Job]:
     """One job per worker, or for the workers `ranks` only."""
+    start = time.perf_counter_ns()
     mask = extract_mask(graph, partition, options.mask, options.seed)
+    extractor_ns = time.perf_counter_ns() - start
     counts = tuple(int(count) for count in np.bincount(mask.levels[mask.pool], minlength=LEVELS))
     run = identity(graph, partition, options)
     train_total = int((data.split == TRAIN).sum())
@@ -65,6 +68,7 @@ def make_jobs(
                 counts,
                 data.num_classes,
                 train_total,
+                extractor_ns,
                 run,
                 None if keeping is None else keeping.folder,
                 0 if keeping is None else keeping.every,

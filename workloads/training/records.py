@@ -70,12 +70,26 @@ def summary(run: Trained) -> dict[str, Any]:
         "forced_syncs": int(epochs["forced_sync"].sum()),
         **totals,
         "epoch_s": float(steady.median() * 1e-9),
+        **{
+            f"{name}_s": _slowest_s(run, f"{name}_ns")
+            for name in ("extractor", "coordinate", "encode", "decode")
+        },
         "device": run.device,
         "saved_bytes": max(row["saved_bytes"] for row in run.memory),
         "halo_bytes": max(row["halo_bytes"] for row in run.memory),
         "peak_bytes": max(row["peak_bytes"] for row in run.memory),
         "interrupted": run.interrupted,
     }
+
+
+def _slowest_s(run: Trained, column: str) -> float:
+    """Over the whole run, of the worker that spent most on it: the Graph Extractor (offline), the Coordinator,
+    quantising, dequantising.
+    """
+    per_worker: dict[int, int] = {}
+    for row in run.times:
+        per_worker[row["worker"]] = per_worker.get(row["worker"], 0) + int(row.get(column, 0))
+    return max(per_worker.values()) * 1e-9
 
 
 def _mean_bits(run: Trained) -> float:

@@ -43,9 +43,9 @@ class LossError(InputError):
 class Job:
     """What one worker is given. features, labels, split: rows of its inner vertices, as in `TrainingData`;
     levels: uint8[ni+nh], the mask of its local vertices; level_counts: boundary vertices of the whole graph
-    at each level; train_total: training vertices of the whole graph. identity: of the run, for checkpoints;
-    checkpoints: their folder or None, written every `checkpoint_every` epochs (0: only when stopped); resume:
-    go on from the newest.
+    at each level; train_total: training vertices of the whole graph. extractor_ns: how long the mask took,
+    offline. identity: of the run, for checkpoints; checkpoints: their folder or None, written every
+    `checkpoint_every` epochs (0: only when stopped); resume: go on from the newest.
     """
 
     options: TrainOptions
@@ -57,6 +57,7 @@ class Job:
     level_counts: tuple[int, ...]
     num_classes: int
     train_total: int
+    extractor_ns: int = 0
     identity: str = ""
     checkpoints: Path | None = None
     checkpoint_every: int = 0
@@ -322,6 +323,7 @@ class Training:
         if rank != 0:
             return None
         times = [row for _, rows, _ in every for row in rows]
+        times.append({"worker": rank, "extractor_ns": self.job.extractor_ns})
         exchanges = []
         for traffic, _, _ in every:
             for row in traffic:

@@ -41,6 +41,9 @@ def test_a_run_leaves_a_folder_that_repeats_byte_for_byte(tmp_path, capsys):
     assert answer["summary"]["embeddings_bytes"] == epochs["embeddings_bytes"].sum() > 0
     times = pd.read_parquet(tmp_path / "a" / "times.parquet")
     assert (times["epoch_ns"].dropna() > 0).all() and set(times["worker"]) == {0, 1}
+    for name in ("extractor", "coordinate", "encode", "decode"):
+        assert 0 < answer["summary"][f"{name}_s"] < 3600
+        assert (times[f"{name}_ns"].dropna() > 0).any()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
