@@ -35,20 +35,16 @@ from emulator.protocol.frames import (
     join,
     sending,
 )
+from emulator.protocol.gate import Gate
 from emulator.protocol.layout import Exchange, Share
+from emulator.protocol.pulls import pull_frames
 from emulator.protocol.receiver import Receiver
 from emulator.protocol.rtt import RttEstimator
 from emulator.protocol.sender import Sender
-from emulator.wire import FRAME_BYTES, PULL, SATURATED, VALUES_PER_PACKET, PacketType
+from emulator.wire import PULL, SATURATED, VALUES_PER_PACKET, PacketType
 
 NEVER = 2**62
 EARLY_MOST = 1 << 14  # frames of the next exchange that are kept
-_FLAGS = wire.BITS["agg"]
-_VERSION = _FLAGS["reserved"].mask
-_FOR_HOSTS = np.zeros(256, bool)
-_FOR_HOSTS[[PacketType.RESULT, PacketType.DIRECT, PacketType.PULL, PacketType.COMPLETE, PacketType.CNP]] = (
-    True
-)
 
 
 @dataclass(frozen=True)
@@ -85,6 +81,7 @@ class Endpoint:
         self.error: str | None = None
         self.missing: tuple[int, ...] = ()
         self._maker = FrameMaker(job)
+        self._gate = Gate(job, self.counters.dropped)
         self._notices = NotificationPoint(job.workers, dcqcn.cnp_interval_ns)
         self._control: list[Frames] = []
         self._early: list[Frames] = []
@@ -147,17 +144,7 @@ class Endpoint:
 
     def receive(self, frames: Frames, lengths: npt.NDArray[np.integer], now_ns: int) -> None:
         """A burst arrived: FRAME[n] and the bytes received of each."""
-        fine = wire.valid(frames, lengths)
-        if not fine.all():
-            short = int((lengths < FRAME_BYTES).sum())
-            self.counters.dropped["length"] += short
-            self.counters.dropped["header"] += len(fine) - int(fine.sum()) - short
-            frames = frames[fine]
-        got = self._only(Arrived(frames), "job", lambda a: a.job == self.job.number)
-        got = self._only(got, "version", lambda a: (a.flags & _VERSION) == 0)
-        got = self._only(got, "type", lambda a: _FOR_HOSTS[a.type])
-        got = self._only(got, "address", self._addressed)
-        got = self._only(got, "source", self._from_its_place)
+        got = self._gate.admit(frames, lengths)
         if not len(got):
             return
         self._echo_congestion(got, now_ns)
@@ -167,28 +154,6 @@ class Endpoint:
                 handle(got.keep(of_kind), now_ns)
                 got = got.keep(~of_kind)
         self._by_position(got, now_ns)
-
-    def _only(self, got: Arrived, why: str, test: object) -> Arrived:
-        if not len(got):
-            return got
-        mask = test(got)  # type: ignore[operator]
-        if mask.all():
-            return got
-        self.counters.dropped[why] += len(got) - int(mask.sum())
-        return got.keep(mask)
-
-    def _addressed(self, got: Arrived) -> npt.NDArray[np.bool_]:
-        return np.asarray(got.frames["ipv4"]["dst"] == self.job.ip[self.job.worker])
-
-    def _from_its_place(self, got: Arrived) -> npt.NDArray[np.bool_]:
-        """Results come from the switch, everything between workers from the worker it names."""
-        source = got.frames["ipv4"]["src"]
-        peer = (got.worker < self.job.workers) & (got.worker != self.job.worker)
-        named = peer & (source == self.job.ip[np.where(peer, got.worker, 0)])
-        # A sum that another leaf's partial completed was on its way to this worker's address already.
-        of_switch = (source == self.job.switch_ip) | (source == self.job.ip[self.job.worker])
-        of_result, of_all = got.type == PacketType.RESULT, got.type == PacketType.COMPLETE
-        return np.where(of_result, of_switch, named | of_all)
 
     def _echo_congestion(self, got: Arrived, now_ns: int) -> None:
         """DCQCN's notification point: a result blames its last contributor, whose packet it was."""
@@ -260,10 +225,10 @@ class Endpoint:
         """Frames of the current exchange."""
         exchange, receiver = self.exchange, self._receiver
         assert exchange is not None and receiver is not None
-        got = self._only(
+        got = self._gate.only(
             got, "vertex", lambda a: (a.vertex < exchange.num_slots) | (a.type == PacketType.PULL)
         )
-        got = self._only(got, "chunk", lambda a: a.chunk < exchange.chunks)
+        got = self._gate.only(got, "chunk", lambda a: a.chunk < exchange.chunks)
         new = 0
         results = got.type == PacketType.RESULT
         if results.any():
@@ -285,8 +250,8 @@ class Endpoint:
         def mine(a: Arrived) -> npt.NDArray[np.bool_]:
             return (exchange.own_of[a.vertex] >= 0) & (a.worker == self.job.worker) & exchange.in_network
 
-        got = self._only(got, "owner", mine)
-        got = self._only(got, "count", lambda a: a.count == exchange.expected[exchange.own_of[a.vertex]])
+        got = self._gate.only(got, "owner", mine)
+        got = self._gate.only(got, "count", lambda a: a.count == exchange.expected[exchange.own_of[a.vertex]])
         if not len(got):
             return 0
         new = receiver.results(exchange.own_of[got.vertex], got.chunk, got.values)
@@ -299,7 +264,7 @@ class Endpoint:
         def from_owner(a: Arrived) -> npt.NDArray[np.bool_]:
             return (exchange.remote_of[a.vertex] >= 0) & (exchange.owner[a.vertex] == a.worker)
 
-        got = self._only(got, "owner", from_owner)
+        got = self._gate.only(got, "owner", from_owner)
         if not len(got):
             return 0
         before = receiver.saturated
@@ -318,7 +283,7 @@ class Endpoint:
     def _take_pulls(self, got: Arrived, exchange: Exchange) -> None:
         sender = self._sender
         assert sender is not None
-        got = self._only(got, "entries", lambda a: (a.count >= 1) & (a.count <= VALUES_PER_PACKET))
+        got = self._gate.only(got, "entries", lambda a: (a.count >= 1) & (a.count <= VALUES_PER_PACKET))
         if not len(got):
             return
         if not sender.all_sent:  # what is still to be uploaded comes by itself
@@ -476,26 +441,10 @@ class Endpoint:
         self._outstanding = len(remote)
         self._asked_ns = -1 if again else now_ns
         self._due_ns = now_ns + self.rtt.timeout_ns
-        to = exchange.remote_owner[remote]
-        order = np.lexsort((remote, chunk, to))
-        to, chunk, slots = to[order], chunk[order], exchange.remote[remote[order]]
-        group = (
-            np.concatenate([[0], np.cumsum((np.diff(to) != 0) | (np.diff(chunk) != 0))]) if len(to) else to
-        )
-        first = np.searchsorted(group, group)
-        place = np.arange(len(to)) - first
-        starts = np.flatnonzero(place % VALUES_PER_PACKET == 0)
-        counts = np.diff(np.append(starts, len(to)))
-        values = np.zeros((len(starts), VALUES_PER_PACKET), np.int32)
-        values[np.repeat(np.arange(len(starts)), counts), place % VALUES_PER_PACKET] = slots
-        self._control.append(
-            self._maker.make(
-                PacketType.PULL, to[starts], len(starts), round=self.round, block=sending(exchange.number),
-                chunk=chunk[starts], count=counts, values=values,
-            )
-        )  # fmt: skip
-        self.counters.pulls += len(starts)
-        self.counters.pulled_chunks += len(to)
+        frames = pull_frames(self._maker, exchange, self.round, remote, chunk)
+        self._control.append(frames)
+        self.counters.pulls += len(frames)
+        self.counters.pulled_chunks += len(remote)
 
     def _give_up(self) -> None:
         waited = f"{self.timing.patience_ns / 1e9:g} s without anything new"
