@@ -6,7 +6,7 @@ import ctypes as c
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from p4.targets.engine_tables import EngineTables
 from p4.targets.library import open_library
 from p4.targets.names import checked, find
 from p4.targets.target import QUEUE_DEPTH, DigestMessage, Packet, TargetError
+
+if TYPE_CHECKING:
+    from p4.config.v1 import p4info_pb2
 
 Number = TypeVar("Number", np.uint8, np.uint32, np.uint64)
 _NEVER = (1 << 64) - 1
@@ -74,6 +77,14 @@ class Engine(EngineTables):
     @now_us.setter
     def now_us(self, value: int) -> None:
         self.now_ns = value * 1000
+
+    @property
+    def p4info(self) -> p4info_pb2.P4Info:
+        """The program's P4Info, for P4Runtime controllers."""
+        # protobuf takes a while to import, and few ask for this.
+        from p4.targets.p4info import make_p4info  # noqa: PLC0415
+
+        return make_p4info(self.schema)
 
     def close(self) -> None:
         if self._handle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from p4.config.v1 import p4info_pb2
 from p4.codegen import generate
 from p4.lang import check_text, load_program
 from p4.programs import ATP, IPV4, SWITCHGNN, SWITCHML
+from p4.targets import Engine
 from p4.targets.p4info import jenkins_hash, make_p4info
 from tests.p4.conftest import v1model
 
@@ -110,6 +112,13 @@ def test_an_alias_is_as_long_as_it_must_be() -> None:
     )
     names = {r.preamble.name: r.preamble.alias for r in info.registers}
     assert names == {"ingress.x": "ingress.x", "ingress.y": "y", "egress.x": "egress.x"}
+
+
+def test_an_engine_has_its_program_s(compiled: Callable[[str], Path]) -> None:
+    with Engine(
+        compiled(v1model(locals="register<bit<8>>(3) r;", meta="bit<8> a;", ingress="r.read(m.a, 0);"))
+    ) as e:
+        assert [r.preamble.name for r in e.p4info.registers] == ["ingress.r"]
 
 
 @pytest.mark.parametrize("program", [SWITCHGNN, ATP, SWITCHML, IPV4])
