@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from p4.codegen import generate
 from p4.codegen.build import build
 from p4.lang import load_program
-from p4.programs import TNA_SWITCHGNN
+from p4.programs import SWITCHGNN, TNA_SWITCHGNN
 from p4.targets import Engine, Packet
+from p4.targets.stf import run_stf
 from tests.p4.programs import test_switchgnn_fabric as fabric
 from tests.p4.programs import tna_net
 from tests.p4.programs.frames import MAX, MIN
@@ -124,6 +125,19 @@ def test_every_owner_receives_the_sum(tna: Path) -> None:
             assert_clean(switch, block, 0)
 
     adds_up()
+
+
+def test_the_same_packets_in_and_out_as_the_v1model_program(tna: Path) -> None:
+    """The STF files differ in their tables only."""
+    mine, other = (p.with_suffix(".stf") for p in (TNA_SWITCHGNN, SWITCHGNN))
+    packets = [
+        [x for x in p.read_text().splitlines() if x.startswith(("packet ", "expect "))] for p in (mine, other)
+    ]
+    assert packets[0] == packets[1]
+    with Engine(tna) as switch:
+        report = run_stf(switch, mine)
+    assert report.failures == []
+    assert report.matched == sum(x.startswith("expect ") for x in packets[0]) > 10
 
 
 def test_a_duplicate_in_the_middle_is_not_added(switch: Engine) -> None:
