@@ -110,7 +110,7 @@ def draw(runs: list[dict[str, Any]]) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(runs), figsize=(4 * len(runs), 3.4), squeeze=False)
+    figure, axes = plt.subplots(1, len(runs), figsize=(5 * len(runs), 3.8), squeeze=False)
     for axis, run in zip(axes[0], runs, strict=True):
         axis.plot(run["alone"]["losses"], color="black", lw=4, alpha=0.25, label="one process")
         axis.plot(run["no fault"]["losses"], "-", lw=1.5, label="through the switch")
@@ -122,7 +122,7 @@ def draw(runs: list[dict[str, Any]]) -> None:
         axis.set_xlabel("epoch")
         axis.set_ylabel("training loss")
         axis.legend(fontsize=7)
-    figure.suptitle("4-layer GCN, 8 workers, emulated in virtual time through switchgnn.p4", fontsize=9)
+    figure.suptitle("4-layer GCN, 8 workers, emulated in virtual time\nthrough switchgnn.p4", fontsize=9)
     figure.tight_layout()
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(FIGURE, dpi=120)
