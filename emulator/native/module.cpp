@@ -171,8 +171,6 @@ void bind_ports(nb::module_& m) {
         .def(nb::init<std::shared_ptr<Region>, int, int>(), "region"_a, "side"_a, "socket"_a)
         .def_static("create_link", &ShmPort::create_link, "slots"_a, "frame_bytes"_a, "name"_a, "huge"_a)
         .def_static("link_frame_bytes", &ShmPort::link_frame_bytes, "region"_a)
-        .def_prop_ro("waiting", &ShmPort::waiting)
-        .def_prop_ro("room", &ShmPort::room)
         .def("peer_gone", &ShmPort::peer_gone);
     nb::class_<PacketPort, Port>(m, "PacketPort", "A network interface through AF_PACKET.")
         .def(nb::init<const std::string&, std::uint32_t, std::uint32_t>(), "interface"_a, "frames"_a, "mtu"_a)

@@ -138,9 +138,6 @@ void ShmPort::drain() {
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) gone_ = true;
 }
 
-std::size_t ShmPort::waiting() const { return used(header_->rings[in_]); }
-std::size_t ShmPort::room() const { return slots_ - used(header_->rings[out_]); }
-
 bool ShmPort::peer_gone() {
     if (!gone_) {
         char byte;

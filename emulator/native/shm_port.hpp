@@ -30,9 +30,7 @@ class ShmPort final : public Port {
     bool arm() override;
     void disarm(bool readable) override;
 
-    std::size_t waiting() const;  // frames to be received
-    std::size_t room() const;     // frames that can be sent now
-    bool peer_gone();             // the other end's process closed it or died
+    bool peer_gone();  // the other end's process closed it or died
 
    private:
     static constexpr std::uint64_t magic = 0x6b6e696c'646c666eULL;  // "nfldlink"
