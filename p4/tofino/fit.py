@@ -13,10 +13,11 @@ from p4.lang.walk import bodies
 from p4.tofino import chip as source
 from p4.tofino.access import accesses_of
 from p4.tofino.chip import Chip
+from p4.tofino.collect import UnitCollector
 from p4.tofino.headers import parsing, phv
 from p4.tofino.place import Placement, place
 from p4.tofino.salu import check_action, check_register, element_bits
-from p4.tofino.units import TableAt, Unit, UnitCollector, array_of
+from p4.tofino.units import TableAt, Unit, array_of
 
 # The ports that send a packet back into its pipe's ingress.
 _RECIRCULATE = range(68, 72)

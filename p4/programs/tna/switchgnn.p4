@@ -34,7 +34,7 @@
 //
 // Not as in the v1model program: a partial whose count would exceed what is expected spoils its aggregator (no SALU
 // input is left to compare), which the owner's pull mends; `done` ahead of its turn is taken; entries and edges are one
-// address space for all jobs, of which there are JOBS, told apart by their low bits; clearing is the control plane's;
+// address space for all jobs, of which there may be four, told apart by their low bits; clearing is the control plane's;
 // duplicates and stale uploads are one count; rounds begin below 32768; counts are below 65536.
 
 #include <core.p4>
