@@ -83,7 +83,7 @@ def summary(run: Trained) -> dict[str, Any]:
 
 
 def _slowest_s(run: Trained, column: str) -> float:
-    """Over the whole run, of the worker that spent most on it: the Graph Extractor (offline), the Coordinator,
+    """Over the whole run, of the worker that spent most on it: extracting the mask (offline), coordinating,
     quantising, dequantising.
     """
     per_worker: dict[int, int] = {}
