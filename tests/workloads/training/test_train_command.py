@@ -371,6 +371,7 @@ def test_workers_do_not_outlive_a_killed_launcher(tmp_path):
     assert len(family) >= 4
     launcher.kill()
     launcher.wait()
+    deadline = time.monotonic() + 60
     while any(alive(pid) for pid in family) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not [pid for pid in family if alive(pid)]

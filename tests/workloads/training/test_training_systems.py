@@ -29,7 +29,6 @@ def losses(trained) -> list[float]:
 
 
 EXACT = {
-    "dgl": {},
     "sar": {"system": "sar"},
     "bns-gcn": {"system": "bns-gcn", "share": 1.0},
     "sylvie": {"system": "sylvie", "bits": "32", "mode": "sync"},
@@ -38,7 +37,7 @@ EXACT = {
 
 @pytest.mark.parametrize("model", MODEL_NAMES)
 def test_every_system_without_approximations_is_the_single_process_trajectory(model, debian_part, run):
-    """pipegcn has none to turn off: it is stale by definition (below)."""
+    """dgl: test_exact_training.py. pipegcn has none to turn off: it is stale by definition (below)."""
     expected, weights = dense.trajectory(debian_part, model, layers=2, hidden=8, epochs=4)
     for options in EXACT.values():
         got = run(debian_part, 3, model=model, layers=2, hidden=8, epochs=4, **options)
