@@ -116,7 +116,8 @@ def frame_table(frame: pd.DataFrame, title: str) -> Table:
     table = Table(title=title, title_justify="left")
     for name in frame.columns:
         numeric = pd.api.types.is_numeric_dtype(frame[name])
-        table.add_column(str(name), justify="right" if numeric else "left", overflow="fold")
+        heading = str(name).replace("_", " ")  # so that it wraps where the terminal is narrow
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for _, row in frame.iterrows():
         table.add_row(*(show_value(str(name), row[name]) for name in frame.columns))
     return table
