@@ -26,13 +26,13 @@ class SwitchJob:
 
 
 def defines(topology: Topology, jobs: Sequence[SwitchJob]) -> dict[str, str]:
-    """The program's sizes for these jobs: powers of two, so that one build serves many runs."""
+    """The program's sizes for these jobs: powers of two, and not too small, so that one build serves many."""
     wanted = {
-        "AGGREGATORS": (sum(job.needs.aggregators for job in jobs), 1024),
-        "BLOCKS": (sum(job.needs.blocks for job in jobs), 64),
-        "ENTRIES": (sum(job.needs.entries for job in jobs), 1024),
-        "EDGES": (sum(job.needs.edges for job in jobs), 4096),
-        "WORKERS": (topology.workers * len(jobs), 64),
+        "AGGREGATORS": (sum(job.needs.aggregators for job in jobs), 16_384),
+        "BLOCKS": (sum(job.needs.blocks for job in jobs), 1024),
+        "ENTRIES": (sum(job.needs.entries for job in jobs), 16_384),
+        "EDGES": (sum(job.needs.edges for job in jobs), 65_536),
+        "WORKERS": (topology.workers * len(jobs), 256),
         "SOURCES": (topology.per_leaf + topology.leaves, 32),
     }
     return {name: str(max(least, 1 << (need - 1).bit_length())) for name, (need, least) in wanted.items()}

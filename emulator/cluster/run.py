@@ -77,8 +77,9 @@ def run(cluster: Cluster, scenario: Scenario, prepared: Prepared, count: int, pr
     """`count` propagations of the scenario's epoch, over and over if it has fewer. Raises ClusterError."""
     started = time.perf_counter()
     random = np.random.default_rng(scenario.run.seed)
+    before = cluster.elapsed_ns()
     cluster.load()
-    loading = cluster.elapsed_ns()
+    loading = cluster.elapsed_ns() - before
     durations, equal = [], []
     for at in range(count):
         progress(at, count)

@@ -135,6 +135,6 @@ def test_sizes_are_powers_of_two_and_enough() -> None:
     jobs = [SwitchJob(n, 2, Needs(100, 5000, 70_000, 3000)) for n in (1, 2)]
     sizes = {name: int(size) for name, size in defines(Topology(40), jobs).items()}
     assert sizes == {
-        "AGGREGATORS": 8192, "BLOCKS": 256, "ENTRIES": 16_384, "EDGES": 262_144,
-        "WORKERS": 128, "SOURCES": 64,
+        "AGGREGATORS": 16_384, "BLOCKS": 1024, "ENTRIES": 16_384, "EDGES": 262_144,
+        "WORKERS": 256, "SOURCES": 64,
     }  # fmt: skip
