@@ -71,7 +71,7 @@ def run(
 @given(
     shapes, st.lists(rules, max_size=2), extras, st.tuples(st.integers(0, 2**32), st.sampled_from([1, 3, 32]))
 )
-@settings(random_runs, max_examples=50)
+@settings(random_runs, max_examples=35)
 def test_random_faults(
     make_case: Callable[..., Any],
     shape: dict[str, Any],
