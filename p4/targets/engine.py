@@ -139,6 +139,9 @@ class Engine(EngineTables):
             self._handle, 1, raw.ctypes.data, ends.ctypes.data, ports.ctypes.data, self.now_ns, 0
         )
 
+    def settle(self) -> None:
+        pass  # send() returns when the packet is through
+
     def receive(self, expected: int = 0) -> list[Packet]:
         self._library.nf_advance(self._handle, self.now_ns)
         return unpack(self._take_output())

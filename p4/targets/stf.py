@@ -98,6 +98,8 @@ class _Run:
 
     def do_packet(self, number: int, rest: str) -> None:
         port, _, data = rest.partition(" ")
+        if self.under_way:
+            self.target.settle()  # one packet after the other, as they are in the file
         self.target.send(int(port), bytes.fromhex(re.sub(r"\s", "", data)))
         self.report.sent += 1
         self.under_way = True

@@ -69,6 +69,10 @@ class Target(ABC):
         and its ports have been quiet for a moment.
         """
 
+    @abstractmethod
+    def settle(self) -> None:
+        """Waits until the packets sent so far have gone through, where they would not keep their order."""
+
     # ---- tables
 
     @abstractmethod

@@ -28,6 +28,7 @@ _BUFFER_BYTES = 64 << 20
 _SMALLEST_FRAME = 14
 
 _LONGEST_S = 10.0  # to wait for packets that are expected
+_POLL_MS = 5
 
 
 class Ports(ABC):
@@ -36,16 +37,33 @@ class Ports(ABC):
     # Before the switch's command and its arguments; what it runs in.
     wrapper: Sequence[str] = ()
 
-    # Nothing came out for so long: nothing more is on its way.
-    quiet_s = 0.1
+    # Nothing came out for so long, and the switch has nothing to do: nothing more will come. 0: do not wait.
+    quiet_s = 0.02
+    # The switch's process; connect() is told it.
+    pid = 0
 
     @abstractmethod
     def arguments(self) -> list[str]:
         """simple_switch's arguments that attach the ports."""
 
-    @abstractmethod
     def connect(self, pid: int) -> None:
         """Opens the far ends, once the switch's process `pid` is there."""
+        self.pid = pid
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Waits until the packets sent so far are through, where those of two ports may change places."""
+
+    def _is_quiet(self, quiet_s: float) -> bool:
+        return quiet_s >= self.quiet_s and (not self.quiet_s or self._at_rest())
+
+    def _at_rest(self) -> bool:
+        """Whether every thread of the switch sleeps: none runs, and none waits for a processor."""
+        try:
+            tasks = os.listdir(f"/proc/{self.pid}/task")
+            return all(_state(f"/proc/{self.pid}/task/{task}/stat") not in "RD" for task in tasks)
+        except OSError:
+            return True  # it has ended, which the next call reports
 
     @abstractmethod
     def send(self, port: int, data: bytes) -> None: ...
@@ -57,6 +75,12 @@ class Ports(ABC):
     def close(self) -> None: ...
 
 
+def _state(path: str) -> str:
+    """A task's state (proc(5)): R runs or waits to run, S sleeps, D waits for a disk."""
+    with open(path) as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 class VethPorts(Ports):
     """A veth pair for each port, both ends in a network namespace that lives as long as the switch.
 
@@ -66,6 +90,7 @@ class VethPorts(Ports):
 
     def __init__(self, folder: Path, ports: Sequence[int]) -> None:
         self._sockets: dict[int, socket.socket] = {}
+        self._early: list[Packet] = []  # came out while settle() waited
         self._ports = list(ports)
         batch = folder / "ports.ip"
         lines = ["link set lo up"]
@@ -85,6 +110,7 @@ class VethPorts(Ports):
         return [word for port in self._ports for word in ("-i", f"{port}@s{port}")]
 
     def connect(self, pid: int) -> None:
+        super().connect(pid)
         failure: list[OSError] = []
 
         # A namespace is a thread's: this thread opens the sockets, which stay in it, and ends.
@@ -118,7 +144,7 @@ class VethPorts(Ports):
         self._sockets[port].send(data)
 
     def receive(self, expected: int) -> list[Packet]:
-        packets: list[Packet] = []
+        packets, self._early = self._early, []
         end = time.monotonic() + _LONGEST_S
         quiet_since = time.monotonic()
         by_socket = {s.fileno(): port for port, s in self._sockets.items()}
@@ -127,12 +153,14 @@ class VethPorts(Ports):
             poll.register(number, select.POLLIN)
         while True:
             now = time.monotonic()
-            quiet = now - quiet_since
-            if now > end or (quiet >= self.quiet_s and len(packets) >= expected):
+            if now > end or (len(packets) >= expected and self._is_quiet(now - quiet_since)):
                 return packets
-            for number, _ in poll.poll(min(20, 1000 * self.quiet_s)):
+            for number, _ in poll.poll(min(_POLL_MS, 1000 * self.quiet_s)):
                 quiet_since = time.monotonic()
                 packets += _drain(by_socket[number], self._sockets[by_socket[number]])
+
+    def settle(self) -> None:
+        self._early = self.receive(0)
 
     def close(self) -> None:
         for opened in self._sockets.values():
@@ -199,9 +227,6 @@ class PcapPorts(Ports):
         base = self._folder
         return ["--use-files", "0", *(w for p in self._ports for w in ("-i", f"{p}@{base / f'p{p}'}"))]
 
-    def connect(self, pid: int) -> None:
-        pass
-
     def send(self, port: int, data: bytes) -> None:
         if port not in self._ports:
             known = ", ".join(map(str, self._ports))
@@ -211,6 +236,9 @@ class PcapPorts(Ports):
                 "FAILED_PRECONDITION", "with pcap files all packets go in before the first receive()"
             )
         self._waiting.append(Packet(port, data))
+
+    def settle(self) -> None:
+        pass  # the packets' times keep them in order
 
     def receive(self, expected: int) -> list[Packet]:
         if not self._sent:
@@ -223,7 +251,7 @@ class PcapPorts(Ports):
             packets += came
             now = time.monotonic()
             quiet_since = now if came else quiet_since
-            if now > end or (now - quiet_since >= self.quiet_s and len(packets) >= expected):
+            if now > end or (len(packets) >= expected and self._is_quiet(now - quiet_since)):
                 return packets
             time.sleep(0.01)
 
@@ -243,7 +271,7 @@ class PcapPorts(Ports):
         for pipe in by_pipe:
             poll.register(pipe, select.POLLOUT)
         while by_pipe and time.monotonic() < end:
-            for pipe, _ in poll.poll(min(20, 1000 * self.quiet_s)):
+            for pipe, _ in poll.poll(_POLL_MS):
                 port = by_pipe[pipe]
                 left[port] = left[port][os.write(pipe, left[port]) if left[port] else 0 :]
                 if not left[port]:

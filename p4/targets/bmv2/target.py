@@ -39,11 +39,11 @@ class Bmv2(TableControl):
         include: Sequence[Path] = (),
         defines: Mapping[str, str] | None = None,
         log_level: str = "debug",
-        quiet_s: float = 0.1,
+        quiet_s: float = 0.02,
     ) -> None:
         """`kind`: "veth" (packets any time; needs root) or "pcap" (all packets before the first comes out);
-        None: veth where that is allowed. When nothing came out of it for `quiet_s`, the switch counts as done
-        with what it was sent: programs that send packets round, and logs, need time.
+        None: veth where that is allowed. When nothing came out for `quiet_s` and none of its threads has work
+        the switch counts as done with what it was sent; at 0 receive() takes what is there.
 
         Raises BuildError (p4c refused the program, or is not there), TargetError (the switch did not start).
         """
@@ -114,6 +114,9 @@ class Bmv2(TableControl):
 
     def send(self, port: int, data: bytes) -> None:
         self._alive()[1].send(port, data)
+
+    def settle(self) -> None:
+        self._alive()[1].settle()
 
     def receive(self, expected: int = 0) -> list[Packet]:
         return self._alive()[1].receive(expected)

@@ -21,8 +21,6 @@ from tests.p4.programs import test_atp as atp_net
 from tests.p4.programs import test_switchml as switchml_net
 from tests.p4.programs.frames import MAX, MIN
 
-QUIET_S = 0.03
-
 
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,9 +33,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_again(bmv2: Callable[..., Bmv2], switch: Any, program: Path, defines: dict[str, str]) -> None:
     """What was done to `switch`, done to a simple_switch."""
-    other = bmv2(
-        program, ports=ports_of(switch.done), kind="veth", defines=defines, log_level="off", quiet_s=QUIET_S
-    )
+    other = bmv2(program, ports=ports_of(switch.done), kind="veth", defines=defines, log_level="off")
     assert replay(switch.done, other) > 0
     for counter in switch.schema.counters:
         for index in range(counter.size):
