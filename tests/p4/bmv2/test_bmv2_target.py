@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,18 @@ def test_the_log_is_kept_on_request(bmv2: Callable[..., Bmv2]) -> None:
     log = switch.keep_log()
     switch.close()
     assert "Transmitting packet" in log.read_text()
+
+
+def test_a_slow_egress_queue_drops_what_it_cannot_hold(bmv2: Callable[..., Bmv2]) -> None:
+    switch = bmv2(v1model(ingress="s.egress_spec = 2;"), kind="veth")
+    switch.egress_queue(2, rate_pps=20, depth=3)
+    for number in range(12):
+        switch.send(1, bytes([number]) + bytes(19))
+    got = switch.receive(3)
+    time.sleep(0.5)
+    got += switch.receive()
+    assert 3 <= len(got) <= 5  # the queue's three, and those that left while the others came
+    switch.egress_queue(2)
+    for number in range(12):
+        switch.send(1, bytes([number]) + bytes(19))
+    assert len(switch.receive(12)) == 12
