@@ -98,6 +98,7 @@ def simulate(
         "queues": _queue_table(queues, scenario),
         "blocks": _block_table(simulation.blocks(), phases),
         "epochs": _epoch_table(epochs, phases, scenario.cluster.workers),
+        "links": _link_table(simulation.links(), scenario),
     }
     if scenario.run.packet_sample:
         tables["packets"] = _packet_table(simulation.packets(), scenario, plans, phases)
@@ -303,6 +304,18 @@ def _epoch_table(
     }
 
 
+def _node_names(scenario: Scenario) -> npt.NDArray[Any]:
+    """Names of workers and switches by their address in the models."""
+    workers = [f"worker{i}" for i in range(scenario.cluster.workers)]
+    return np.array(workers + switch_names(scenario), dtype=object)
+
+
+def _link_table(links: dict[str, npt.NDArray[Any]], scenario: Scenario) -> dict[str, npt.NDArray[Any]]:
+    nodes = _node_names(scenario)
+    named = {"source": nodes[links["source"]], "target": nodes[links["target"]]}
+    return {**links, **named, "hop": np.array(HOPS, dtype=object)[links["hop"]]}
+
+
 def _packet_table(
     packets: dict[str, npt.NDArray[Any]],
     scenario: Scenario,
@@ -314,9 +327,7 @@ def _packet_table(
         of_phase = (packets["phase"] == number) & (vertex >= 0)
         if of_phase.any():
             vertex[of_phase] = plans[phase.width].boundary[vertex[of_phase]]
-    nodes = np.array(
-        [f"worker{i}" for i in range(scenario.cluster.workers)] + switch_names(scenario), dtype=object
-    )
+    nodes = _node_names(scenario)
     return {
         "time_ns": packets["time_ns"],
         "kind": np.array(_native.KINDS, dtype=object)[packets["kind"]],

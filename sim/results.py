@@ -2,7 +2,7 @@
 
     <folder>/scenario.toml       the resolved scenario with the version: `netfold run` on it repeats the run
     <folder>/summary.json        graph, partition, per-run figures, failures
-    <folder>/<run>/*.parquet     queues, blocks, epochs, packets of one system run; summary.json beside them
+    <folder>/<run>/*.parquet     queues, blocks, epochs, links, packets of a system run; summary.json beside
 The same seed and versions give byte-identical Parquet: no times of day, fixed order, fixed encoding.
 """
 
@@ -54,6 +54,17 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("comm_start_ns", pa.int64()),
             ("comm_end_ns", pa.int64()),
             ("end_ns", pa.int64()),
+        ]
+    ),
+    "links": pa.schema(
+        [
+            ("source", pa.string()),
+            ("target", pa.string()),
+            ("hop", pa.string()),
+            ("packets", pa.int64()),
+            ("bytes", pa.int64()),
+            ("background_packets", pa.int64()),
+            ("background_bytes", pa.int64()),
         ]
     ),
     "packets": pa.schema(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from analysis.records import Runs
 
-TABLES = ("summary", "runs", "metrics", "queues", "blocks", "epochs", "packets")
+TABLES = ("summary", "runs", "metrics", "queues", "blocks", "epochs", "links", "packets")
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

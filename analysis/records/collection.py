@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from analysis.records.folder import Records, check_summary, load_records
+from analysis.records.folder import Records, check_summary, load_records, recorded
 from sim.results import SCHEMAS
 from workloads.errors import InputError
 
@@ -95,13 +95,14 @@ class Runs:
 
     def dataset(self, name: str) -> ds.FileSystemDataset:
         """The same as a pyarrow dataset, for what no data frame holds; nothing is read yet."""
+        runs = [run for run in self.runs if recorded(run.file(name))]
         schema = pa.schema([("run", pa.string()), *SCHEMAS[name]])
         return ds.FileSystemDataset.from_paths(
-            [str(run.file(name)) for run in self.runs],
+            [str(run.file(name)) for run in runs],
             schema=schema,
             format=ds.ParquetFileFormat(),
             filesystem=fs.LocalFileSystem(),
-            partitions=[ds.field("run") == run.name for run in self.runs],
+            partitions=[ds.field("run") == run.name for run in runs],
         )
 
     def each(self) -> Iterator[tuple[str, Records, str]]:
@@ -200,6 +201,8 @@ def _read(folder: Path, root: Path) -> list[Run]:
 
 def _check_table(path: Path, folder: Path) -> None:
     """Whether a Parquet file is there to its end. Raises InputError."""
+    if not recorded(path):
+        return
     where = path.relative_to(folder)
     try:
         with path.open("rb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from sim.results import SCHEMAS, is_results
 from sim.scenario import Scenario
 from sim.scenario_io import load_scenario
 from workloads.errors import InputError
+
+# Tables that runs recorded by earlier versions lack: read as empty, and no damage where they are missing.
+LATER_TABLES = ("links",)
 
 # Keys that make another experiment of a run than the paper's, which the defaults describe.
 PAPERS_KEYS = {
@@ -43,10 +47,12 @@ class Records:
         return pd.DataFrame(rows)
 
     def table(self, label: str, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """One Parquet table ("queues", "blocks", "epochs", "packets") of one run, or columns of it. Raises
-        InputError.
+        """One Parquet table ("queues", "blocks", "epochs", "links", "packets") of one run, or columns of it;
+        without rows where it is one of LATER_TABLES and the run has none. Raises InputError.
         """
         path = self.folder / label / f"{name}.parquet"
+        if not recorded(path):
+            return SCHEMAS[name].empty_table().select(list(columns or SCHEMAS[name].names)).to_pandas()
         try:
             with path.open("rb") as file:  # pyarrow itself refuses names that are not UTF-8
                 return pd.read_parquet(file, columns=list(columns or SCHEMAS[name].names))
@@ -108,6 +114,11 @@ def load_records(folder: str | Path) -> Records:
         raise InputError(f"{folder / 'summary.json'}: damaged; run again") from None
     check_summary(summary, folder)
     return Records(folder, summary, load_scenario(folder / "scenario.toml"))
+
+
+def recorded(path: Path) -> bool:
+    """Whether a table's file has to be there: False where the run is older than the table."""
+    return path.stem not in LATER_TABLES or os.path.lexists(path)
 
 
 def check_summary(summary: Any, folder: Path) -> None:

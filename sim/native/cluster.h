@@ -68,6 +68,11 @@ class Cluster
         return m_switchList;
     }
 
+    const std::vector<std::unique_ptr<Port>>& Links() const
+    {
+        return m_ports;
+    }
+
     std::uint64_t Events() const
     {
         return m_events;

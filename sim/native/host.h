@@ -71,6 +71,11 @@ class Host final : public Node, public EventSource
     void PortResumed(Ps now) override;
     void Fire(Ps now) override; // the transmitter
 
+    std::uint16_t Address() const override
+    {
+        return static_cast<std::uint16_t>(m_worker);
+    }
+
   private:
     struct Segment // released part of a host-based exchange towards one receiver
     {

@@ -8,6 +8,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace nb = nanobind;
 using namespace netfold;
 
@@ -201,6 +204,40 @@ class Simulation
         return out;
     }
 
+    // One row per direction of a link, ordered by the addresses of its ends.
+    nb::dict Links() const
+    {
+        std::vector<const Port*> ports;
+        for (const auto& port : m_cluster->Links())
+        {
+            ports.push_back(port.get());
+        }
+        std::sort(ports.begin(), ports.end(), [](const Port* one, const Port* other) {
+            return std::pair(one->From(), one->To()) < std::pair(other->From(), other->To());
+        });
+        std::vector<std::int32_t> source, target, hop;
+        std::vector<std::int64_t> packets, bytes, backgroundPackets, backgroundBytes;
+        for (const Port* port : ports)
+        {
+            source.push_back(port->From());
+            target.push_back(port->To());
+            hop.push_back(static_cast<std::int32_t>(port->Class()));
+            packets.push_back(static_cast<std::int64_t>(port->Own().frames));
+            bytes.push_back(static_cast<std::int64_t>(port->Own().bytes));
+            backgroundPackets.push_back(static_cast<std::int64_t>(port->Background().frames));
+            backgroundBytes.push_back(static_cast<std::int64_t>(port->Background().bytes));
+        }
+        nb::dict out;
+        out["source"] = ToNumpy(std::move(source));
+        out["target"] = ToNumpy(std::move(target));
+        out["hop"] = ToNumpy(std::move(hop));
+        out["packets"] = ToNumpy(std::move(packets));
+        out["bytes"] = ToNumpy(std::move(bytes));
+        out["background_packets"] = ToNumpy(std::move(backgroundPackets));
+        out["background_bytes"] = ToNumpy(std::move(backgroundBytes));
+        return out;
+    }
+
     // vertex: boundary index in its phase's plan, -1 where the packet carries none; block: -1 outside of blocks.
     nb::dict Packets()
     {
@@ -323,6 +360,7 @@ NB_MODULE(_native, m)
         .def("epochs", &Simulation::Epochs)
         .def("blocks", &Simulation::Blocks)
         .def("queues", &Simulation::Queues)
+        .def("links", &Simulation::Links)
         .def("packets", &Simulation::Packets)
         .def("results", &Simulation::Results);
 }

@@ -157,6 +157,9 @@ Port::Fire(Ps now)
     ++counters.hops;
     ++counters.frames[linkClass][kind];
     counters.bytes[linkClass][kind] += frame.bytes;
+    Carried& carried = m_carried[frame.kind == Kind::Background];
+    ++carried.frames;
+    carried.bytes += frame.bytes;
 
     const Config& config = m_fabric.config;
     if (config.loss_rate > 0)

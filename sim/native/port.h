@@ -11,6 +11,7 @@
 #include "ring.h"
 
 #include <algorithm>
+#include <array>
 
 namespace netfold
 {
@@ -22,6 +23,7 @@ class Node
   public:
     virtual ~Node() = default;
     virtual void Receive(Frame& frame, std::uint32_t ingress, Ps now) = 0;
+    virtual std::uint16_t Address() const = 0; // as in Frame::src
     // A port of this node may send again (flow control released it).
     virtual void PortResumed(Ps now)
     {
@@ -33,6 +35,13 @@ enum class LinkClass : std::uint8_t
     Up,     // worker to leaf
     Down,   // leaf to worker
     Fabric, // leaf to spine and back
+};
+
+// What has reached a link's far end, lost there or not.
+struct Carried
+{
+    std::uint64_t frames{0};
+    std::uint64_t bytes{0};
 };
 
 class Port final : public EventSource
@@ -84,6 +93,31 @@ class Port final : public EventSource
         return m_maxBacklog;
     }
 
+    LinkClass Class() const
+    {
+        return m_class;
+    }
+
+    std::uint16_t From() const
+    {
+        return m_owner->Address();
+    }
+
+    std::uint16_t To() const
+    {
+        return m_peer->Address();
+    }
+
+    const Carried& Own() const
+    {
+        return m_carried[0];
+    }
+
+    const Carried& Background() const
+    {
+        return m_carried[1];
+    }
+
     std::size_t QueueMemoryBytes() const
     {
         return m_flight.CapacityBytes();
@@ -118,6 +152,7 @@ class Port final : public EventSource
     std::uint64_t m_maxBacklog{0};
     Ring<Frame> m_flight; // queued and on the wire, in order of arrival at the peer
     std::uint64_t m_arrived{0};  // frames that have reached the peer
+    std::array<Carried, 2> m_carried{}; // the run's own, other tenants'
     std::size_t m_onWire{0};     // of m_flight, those known to have left the queue
     LinkClass m_class;
     bool m_lossBurst{false}; // Gilbert-Elliott state

@@ -46,6 +46,11 @@ class SwitchNode final : public Node
 
     void Receive(Frame& frame, std::uint32_t ingress, Ps now) override;
 
+    std::uint16_t Address() const override
+    {
+        return m_address;
+    }
+
     const std::vector<Port*>& Ports() const
     {
         return m_egress;

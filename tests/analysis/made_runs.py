@@ -43,6 +43,18 @@ BLOCKS = {
 }
 
 
+LINKS = {
+    # what crosses a leaf-spine:2x2 with a worker per rack drawn in; adds up to the figures below
+    "source": np.array(["worker0", "worker2", "leaf0", "leaf1", "leaf0", "spine1"]),
+    "target": np.array(["leaf0", "leaf1", "worker0", "worker2", "spine0", "leaf1"]),
+    "hop": np.array(["up", "up", "down", "down", "fabric", "fabric"]),
+    "packets": np.array([2, 1, 1, 1, 4, 5]),
+    "bytes": np.array([375, 125, 200, 300, 50, 150]),
+    "background_packets": np.array([0, 1, 0, 0, 0, 0]),
+    "background_bytes": np.array([0, 75, 0, 0, 0, 0]),
+}
+
+
 def figures(label: str, **given: Any) -> dict[str, Any]:
     """A run's summary: round numbers, `given` on top."""
     name = label.partition("@")[0]
@@ -71,7 +83,7 @@ def results(
 ) -> Path:
     """A results folder with these runs."""
     folder = ResultsFolder(place)
-    tables = {"queues": QUEUES, "epochs": EPOCHS, "blocks": BLOCKS}
+    tables = {"queues": QUEUES, "epochs": EPOCHS, "blocks": BLOCKS, "links": LINKS}
     for label, summary in runs.items():
         write_run(folder.building / label, summary, tables)
     about = {"name": graph, "kind": "synthetic stand-in", "vertices": 100, "directed_edges": 800}

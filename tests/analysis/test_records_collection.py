@@ -10,7 +10,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from analysis.metrics import measure_all, summarise
-from analysis.records import load_runs
+from analysis.records import load_records, load_runs
+from sim.results import SCHEMAS
 from sim.scenario_io import load_scenario
 from tests.analysis.made_runs import figures, results
 from workloads.errors import InputError
@@ -72,6 +73,24 @@ def test_damaged_folders_are_named_and_skipped(many: Path) -> None:
     assert "host/queues.parquet is cut short" in runs.skipped[str(many / "cut")]
     assert "no summary.json" in runs.skipped[str(many / "half")]
     assert "cut short" in runs._repr_html_()
+
+
+def test_runs_recorded_before_links_were_are_read(many: Path) -> None:
+    for path in (many / "deep" / "s1").rglob("links.parquet"):
+        path.unlink()
+    runs = load_runs(many)
+    assert (len(runs), runs.skipped) == (4, {})
+    links = runs.table("links", ["source", "bytes"])
+    assert set(links["run"]) == {"deep/s2/host", "deep/s2/switchgnn-free"}
+    assert links["bytes"].sum() == 2 * 1200
+    old = load_records(many / "deep" / "s1")
+    assert list(old.table("host", "links").columns) == SCHEMAS["links"].names
+    assert old.table("host", "links", ["hop"]).shape == (0, 1)
+    assert len(load_records(many / "deep" / "s2").table("host", "links")) == 6
+    older = load_runs(many / "deep" / "s1")
+    assert older.table("links").empty
+    (many / "deep" / "s1" / "host" / "links.parquet").write_bytes(b"PAR1 broken")
+    assert "links.parquet is cut short" in next(iter(load_runs(many).skipped.values()))
 
 
 def test_a_table_damaged_in_its_middle_is_named_when_read(many: Path) -> None:

@@ -98,6 +98,58 @@ def test_queue_rows_cover_every_port(experiment):
     assert np.all(np.diff(np.unique(queues["time_ns"])) > 0)
 
 
+LINK_CASES = {
+    "plain": {},
+    "loss": {"loss": LossSection(rate=0.05)},
+    "loss and background": {"loss": LossSection(rate=0.05), "background": BackgroundSection(load=0.4)},
+}
+
+
+@pytest.mark.parametrize("sections", LINK_CASES.values(), ids=LINK_CASES)
+@pytest.mark.parametrize("topology", ["star", "leaf-spine:2x3"])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_links_add_up_to_the_summary(experiment, system, topology, sections):
+    case = experiment(topology=topology, aggregators=60)
+    run = case.run(system, values=False, **sections)
+    links, summary = run.tables["links"], run.summary
+    for hop in ("up", "down", "fabric"):
+        of = links["hop"] == hop
+        assert links["bytes"][of].sum() == summary[f"{hop}_bytes"]
+        own = sum(
+            summary[f"{hop}_{kind}_frames"]
+            for kind in ("upload", "presum", "partial", "result", "raw", "pull", "finish", "complete", "cnp")
+        )
+        assert links["packets"][of].sum() == own
+        assert links["background_packets"][of].sum() == summary[f"{hop}_background_frames"]
+    assert links["packets"].sum() + links["background_packets"].sum() == summary["packet_hops"]
+    assert (links["background_bytes"].sum() > 0) == ("background" in sections)
+    ends = list(zip(links["source"], links["target"], links["hop"], strict=True))
+    if topology == "star":
+        wires = [(f"worker{w}", "switch", "up") for w in range(8)]
+        wires += [("switch", f"worker{w}", "down") for w in range(8)]
+    else:
+        wires = [(f"worker{w}", f"leaf{w // 4}", "up") for w in range(8)]
+        for leaf in range(2):
+            wires += [(f"leaf{leaf}", f"worker{w}", "down") for w in range(4 * leaf, 4 * leaf + 4)]
+            wires += [(f"leaf{leaf}", f"spine{spine}", "fabric") for spine in range(3)]
+        wires += [(f"spine{spine}", f"leaf{leaf}", "fabric") for spine in range(3) for leaf in range(2)]
+    assert ends == wires
+
+
+def test_links_by_hand(experiment):
+    """Every sampled packet (all of them) that has one hop names the link it crossed."""
+    case = experiment(topology="star", phases=1)
+    run = case.run("host", values=False, run=RunSection(packet_sample=1))
+    packets, links = run.tables["packets"], run.tables["links"]
+    for source, target, hop, count, size in zip(
+        *(links[name] for name in ("source", "target", "hop", "packets", "bytes")), strict=True
+    ):
+        end, worker = ("src", source) if hop == "up" else ("dst", target)
+        crossed = (packets["hop"] == hop) & (packets[end] == worker)
+        assert (count, size) == (crossed.sum(), packets["bytes"][crossed].sum())
+        assert count > 0
+
+
 def test_long_runs_keep_a_bounded_number_of_samples(experiment):
     case = experiment(compute_ns=30_000_000)
     times = np.unique(case.run("host", values=False).tables["queues"]["time_ns"])
