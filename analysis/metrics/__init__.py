@@ -3,7 +3,7 @@
 from analysis.metrics.comparison import cell, change, comparison, memory_sweep
 from analysis.metrics.intervals import bootstrap_interval, permutation_p
 from analysis.metrics.measure import measure, measure_all
-from analysis.metrics.network import aggregation_ratio, bypass_share, utilisation
+from analysis.metrics.network import aggregation_ratio, bypass_share, link_utilisation, utilisation
 from analysis.metrics.queues import backlog_area, backlog_over_time, backlog_percentiles
 from analysis.metrics.summary import summarise
 from analysis.metrics.times import block_times, communication_fairness, completion_times, jain
@@ -22,6 +22,7 @@ __all__ = [
     "comparison",
     "completion_times",
     "jain",
+    "link_utilisation",
     "measure",
     "measure_all",
     "memory_sweep",

@@ -1,10 +1,14 @@
-"""Use of links and of in-network aggregation, from a run's summary."""
+"""Use of links and of in-network aggregation, from a run's summary and its table of links."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from sim.scenario import ClusterSection
 
@@ -22,6 +26,20 @@ def utilisation(summary: Mapping[str, Any], cluster: ClusterSection) -> dict[str
         f"{hop}_utilisation": _ratio(8 * summary[f"{hop}_bytes"], capacity * seconds)
         for hop, capacity in (("up", hosts), ("down", hosts), ("fabric", fabric))
     }
+
+
+def link_utilisation(
+    links: pd.DataFrame, summary: Mapping[str, Any], cluster: ClusterSection
+) -> npt.NDArray[np.float64]:
+    """`utilisation` of each row of a `links` table: the mean over a class of links is the class's. NaN where
+    the run never communicated.
+    """
+    seconds = summary["comm_time_ns"] * 1e-9
+    rates = np.where(links["hop"] == "fabric", cluster.fabric_link_bps, cluster.host_link_bps)
+    if not seconds:
+        return np.full(len(links), math.nan)
+    used: npt.NDArray[np.float64] = 8 * links["bytes"].to_numpy(dtype=np.float64) / (rates * seconds)
+    return used
 
 
 def aggregation_ratio(summary: Mapping[str, Any]) -> float:

@@ -16,6 +16,7 @@ from analysis.metrics import (
     backlog_over_time,
     block_times,
     comparison,
+    link_utilisation,
     memory_sweep,
     utilisation,
 )
@@ -31,7 +32,6 @@ MOST_POINTS = 2000  # of a line
 MOST_BINS, LEAST_BINS = 240, 40  # of a heat map's time axis
 MOST_CELLS = 2_000_000  # of all heat maps together: 2 bytes each, before base64
 MOST_BLOCKS = 4000  # of a timeline
-MOST_LINKS = 40  # of the sampled packets
 STEPS = 65_535  # of a packed backlog
 
 
@@ -214,17 +214,16 @@ def _traffic(summary: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
-def _links(records: Records, label: str) -> list[dict[str, Any]]:
-    """Single links by their share of the sampled packets, busiest first; empty when none were sampled."""
-    if not records.scenario.run.packet_sample:
-        return []
-    packets = records.table(label, "packets", ["src", "dst", "bytes"])
-    sums = packets.groupby(["src", "dst"], sort=True)["bytes"].sum() * records.scenario.run.packet_sample
-    busiest = sums.nlargest(MOST_LINKS)
-    return [
-        {"link": " → ".join(map(str, link)), "bytes": int(count)}
-        for link, count in zip(busiest.index.tolist(), busiest.to_numpy(), strict=True)
-    ]
+def _links(records: Records, label: str) -> dict[str, Any]:
+    """Every direction of every link by column, in the table's order; no rows where a run has none."""
+    links = records.table(label, "links")
+    cluster = records.scenario.cluster
+    used = link_utilisation(links, records.summary["runs"][label], cluster)
+    columns = ["source", "target", "hop", "packets", "bytes", "background_bytes"]
+    return {
+        **{name: links[name].tolist() for name in columns},
+        "utilisation": [_number(round(float(share), 6)) for share in used],
+    }
 
 
 def _epochs(epochs: pd.DataFrame) -> list[dict[str, Any]]:

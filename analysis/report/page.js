@@ -206,46 +206,61 @@ function backlog() {
   for (const control of [box, mode]) control.addEventListener("change", draw);
   if (both) node.append(make("p", {class: "note", text: "SwitchGNN with GAMR and without (random order within the same blocks) are shown at first."}));
 }
+// The topology as it is drawn twice: workers in a row, switches above them.
+function draughtsman({leaves, spines, workers}) {
+  const hosts = leaves ? workers / leaves : workers, span = Math.max(workers, 2);
+  const at = index => leaves > 1 ? (index + 0.5) * workers / leaves : span / 2;
+  function where(name) {
+    const index = Number(name.match(/\d+$/)?.[0] ?? 0);
+    if (name.startsWith("worker")) return [index + 0.5, 0];
+    return name.startsWith("spine") ? [(index + 0.5) * span / Math.max(1, spines), 2] : [at(index), 1];
+  }
+  function towards(from, to, share) { // a point on the way from one node to another
+    const [a, b] = [where(from), where(to)];
+    return [a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share];
+  }
+  const some = (count, name) => [...Array(count).keys()].map(index => `${name}${index}`);
+  const switches = leaves ? [...some(leaves, "leaf"), ...some(spines, "spine")] : ["switch"];
+  const links = {x: [], y: []};
+  const line = (a, b) => { links.x.push(a[0], b[0], null); links.y.push(a[1], b[1], null); };
+  some(workers, "worker").forEach((worker, index) => line(where(worker), where(leaves ? `leaf${Math.floor(index / hosts)}` : "switch")));
+  for (const leaf of some(leaves, "leaf")) for (const spine of some(spines, "spine")) line(where(leaf), where(spine));
+  const wires = () => [
+    {type: "scatter", mode: "lines", x: links.x, y: links.y, line: {color: variable("--line"), width: 1}, hoverinfo: "skip", showlegend: false},
+    {type: "scatter", mode: "markers+text", x: switches.map(one => where(one)[0]), y: switches.map(one => where(one)[1]), text: switches, textposition: switches.map(one => where(one)[1] === 2 || !leaves ? "top center" : "bottom center"),
+     textfont: {size: switches.length > 24 ? 9 : 11}, marker: {symbol: "square", size: 15, color: variable("--soft")}, hoverinfo: "text", showlegend: false},
+  ];
+  const bare = {visible: false, showgrid: false, zeroline: false};
+  const frame = {margin: {l: 10, r: 10, t: 10, b: 10}, xaxis: {...bare, range: [-1, span + 1]}, yaxis: {...bare, range: [-0.15, leaves ? 2.35 : 1.35]}, showlegend: false};
+  return {leaves, hosts, span, towards, wires, frame};
+}
+const drawing = data.topology ? draughtsman(data.topology) : null;
 function heatMap() {
-  if (!data.topology) return;
   const node = section("queues", "Queues", "Queues over the topology", "Each square is a port: its colour is the longest it was queued in the interval under the slider. Below, the same for all ports and all times.");
   const [label, box] = select("Run", options(runs), favourite);
+  const {leaves, hosts, span, towards} = drawing;
   const slider = make("input", {type: "range", min: 0, max: 0, value: 0, id: "time-slider", "aria-label": "Simulated time"});
   const shown = make("output", {id: "time-shown"}), play = make("button", {type: "button", text: "▶ play"});
   node.append(make("div", {class: "controls"}, label, play, make("label", {class: "wide"}, "Time", slider, shown)));
-  const {leaves, spines, workers} = data.topology, hosts = leaves ? workers / leaves : workers;
-  const span = Math.max(workers, 2), at = index => leaves > 1 ? (index + 0.5) * workers / leaves : span / 2;
-  const spineAt = index => (index + 0.5) * span / Math.max(1, spines);
-  const hostAt = worker => worker + 0.5;
   function spot(name) { // where a port is drawn, and the link it leads onto
-    const [where, number] = name.split(":"), port = Number(number);
-    const towards = (from, to, share) => [from[0] + (to[0] - from[0]) * share, from[1] + (to[1] - from[1]) * share];
-    if (where.startsWith("spine")) return towards([spineAt(Number(where.slice(5))), 2], [at(port), 1], 0.16 + 0.05 * (port % 3));
-    const leaf = leaves ? Number(where.slice(4)) : 0;
-    if (port < hosts) return [hostAt(leaf * hosts + port), 0.12];
-    return towards([at(leaf), 1], [spineAt(port - hosts), 2], 0.16 + 0.05 * ((port - hosts) % 3));
+    const [where, number] = name.split(":"), port = Number(number), leaf = leaves ? Number(where.slice(4)) : 0;
+    if (where.startsWith("spine")) return towards(where, `leaf${port}`, 0.16 + 0.05 * (port % 3));
+    if (port < hosts) return [leaf * hosts + port + 0.5, 0.12];
+    return towards(where, `spine${port - hosts}`, 0.16 + 0.05 * ((port - hosts) % 3));
   }
-  const links = {x: [], y: []};
-  const line = (a, b) => { links.x.push(a[0], b[0], null); links.y.push(a[1], b[1], null); };
-  for (let worker = 0; worker < workers; worker += 1) line([hostAt(worker), 0], [at(Math.floor(worker / hosts)), 1]);
-  for (let leaf = 0; leaf < leaves; leaf += 1) for (let spine = 0; spine < spines; spine += 1) line([at(leaf), 1], [spineAt(spine), 2]);
-  const switches = leaves ? [...Array(leaves).keys()].map(i => [at(i), 1, `leaf${i}`]).concat([...Array(spines).keys()].map(i => [spineAt(i), 2, `spine${i}`])) : [[span / 2, 1, "switch"]];
   const run = () => byLabel.get(box.value);
   const size = Math.max(3, Math.min(11, 900 / span));
   const now = () => unpack(run()).map(row => row[Number(slider.value)] ?? 0);
   const [map, drawMap] = plot(node, () => {
     const spots = run().ports.names.map(spot), values = now();
     const traces = [
-      {type: "scatter", mode: "lines", x: links.x, y: links.y, line: {color: variable("--line"), width: 1}, hoverinfo: "skip", showlegend: false},
-      {type: "scatter", mode: "markers+text", x: switches.map(s => s[0]), y: switches.map(s => s[1]), text: switches.map(s => s[2]), textposition: switches.map(s => s[1] === 2 || !leaves ? "top center" : "bottom center"),
-       textfont: {size: switches.length > 24 ? 9 : 11}, marker: {symbol: "square", size: 15, color: variable("--soft")}, hoverinfo: "text", showlegend: false},
+      ...drawing.wires(),
       {type: "scatter", mode: "markers", x: spots.map(s => s[0]), y: spots.map(s => s[1]), text: run().ports.names.map(portText), customdata: values.map(showBytes),
        marker: {symbol: "square", size, color: values, colorscale: HEAT, cmin: 0, cmax: run().ports.largest_bytes || 1, line: {width: 0.5, color: variable("--soft")},
                 colorbar: {title: {text: "backlog"}, thickness: 12, exponentformat: "SI", ticksuffix: "B"}},
        hovertemplate: "%{text}: %{customdata}<extra></extra>", showlegend: false},
     ];
-    const bare = {visible: false, showgrid: false, zeroline: false};
-    return {traces, more: {margin: {l: 10, r: 10, t: 10, b: 10}, xaxis: {...bare, range: [-1, span + 1]}, yaxis: {...bare, range: [-0.15, leaves ? 2.35 : 1.35]}, showlegend: false}};
+    return {traces, more: drawing.frame};
   }, 340, "Topology with the backlog of every port");
   map.id = "topology-plot";
   const [grid, drawGrid] = plot(node, () => {
@@ -338,20 +353,52 @@ function traffic() {
     return {traces, more: {barmode: "stack", xaxis: {title: {text: "bytes"}, exponentformat: "SI", ticksuffix: "B"}, yaxis: {autorange: "reversed", type: "category"}, legend: {orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: {size: 11}}}};
   }, 150 + 42 * shown.length, "Traffic by link class");
   element.id = "traffic-plot";
-  const sampled = runs.filter(run => run.links.length);
-  if (!sampled.length) {
-    node.append(make("p", {class: "note", text: "Single links are shown where packets were sampled: netfold run --set run.packet_sample=100."}));
+  singleLinks(node);
+}
+function singleLinks(node) {
+  const able = runs.filter(run => run.links.source.length);
+  if (!able.length) {
+    node.append(make("p", {class: "note", text: "Single links were not recorded by the version of netfold that made this run."}));
     return;
   }
-  const [label, box] = select("Run", options(sampled), sampled[0].label);
-  node.append(make("p", {class: "lead", text: "Busiest single links, estimated from the sampled packets."}), make("div", {class: "controls"}, label));
-  const [single, draw] = plot(node, () => {
-    const links = byLabel.get(box.value).links;
-    return {traces: [{type: "bar", x: links.map(one => one.link), y: links.map(one => one.bytes), marker: {color: colours()[0]}, showlegend: false, hovertemplate: "%{x}: %{y:.4s}B<extra></extra>"}],
-            more: {xaxis: {tickangle: -60, type: "category"}, yaxis: {title: {text: "bytes"}, exponentformat: "SI", ticksuffix: "B"}}};
-  }, 340, "Busiest links");
-  single.id = "links-plot";
-  box.addEventListener("change", draw);
+  const [label, box] = select("Run", options(able), able.find(run => run.label === favourite)?.label ?? able[0].label);
+  const links = () => byLabel.get(box.value).links, name = row => `${links().source[row]} → ${links().target[row]}`;
+  const upward = row => links().target[row].startsWith("spine") || links().hop[row] === "up";
+  const share = row => links().utilisation[row] === null ? "–" : showShare(links().utilisation[row]);
+  function spot(row) { // each direction of a link near the end it leaves, crossing links one beside the other
+    const [from, to] = [links().source[row], links().target[row]];
+    if (links().hop[row] === "fabric") return drawing.towards(from, to, 0.16 + 0.05 * (Number(to.match(/\d+$/)[0]) % 3));
+    const worker = Number((upward(row) ? from : to).match(/\d+$/)[0]);
+    return [worker + 0.5, upward(row) ? 0.08 : 0.24];
+  }
+  node.append(make("p", {class: "lead", text: "Every link, each way: its colour is the share of its capacity that the run's own frames took while it communicated. Triangles point the way they go."}), make("div", {class: "controls"}, label));
+  const [map, drawMap] = plot(node, () => {
+    const rows = links().source.map((_, row) => row), spots = rows.map(spot), values = rows.map(row => links().utilisation[row] ?? 0);
+    return {traces: [...drawing.wires(), {
+      type: "scatter", mode: "markers", x: spots.map(s => s[0]), y: spots.map(s => s[1]), text: rows.map(name),
+      customdata: rows.map(row => [share(row), showBytes(links().bytes[row]), showCount(links().packets[row]), links().background_bytes[row] ? `<br>others' traffic: ${showBytes(links().background_bytes[row])}` : ""]),
+      marker: {symbol: rows.map(row => upward(row) ? "triangle-up" : "triangle-down"), size: Math.max(4, Math.min(12, 1000 / drawing.span)), color: values, colorscale: HEAT, cmin: 0, cmax: Math.max(...values) || 1,
+               line: {width: 0.5, color: variable("--soft")}, colorbar: {title: {text: "utilisation"}, thickness: 12, tickformat: ".0%"}},
+      hovertemplate: "%{text}: %{customdata[0]}<br>%{customdata[1]} in %{customdata[2]} packets%{customdata[3]}<extra></extra>", showlegend: false,
+    }], more: drawing.frame};
+  }, 340, "Topology with the use of every link");
+  map.id = "links-plot";
+  const kinds = [["up", "up", "worker → switch"], ["down", "down", "switch → worker"], ["fabric", "up", "leaf → spine"], ["fabric", "down", "spine → leaf"]];
+  const list = make("div", {id: "links-table"});
+  function drawTable() { // by kind of link, its busiest beside the mean: are they used alike?
+    const found = kinds.map(([hop, way, text]) => {
+      const rows = links().source.map((_, row) => row).filter(row => links().hop[row] === hop && upward(row) === (way === "up"));
+      const busiest = rows.reduce((best, row) => links().bytes[row] > links().bytes[best] ? row : best, rows[0]);
+      return {text, rows, busiest, bytes: rows.reduce((sum, row) => sum + links().bytes[row], 0)};
+    }).filter(one => one.rows.length);
+    list.replaceChildren(table([
+      ["Links", one => one.text], ["of them", one => String(one.rows.length), true], ["Bytes in all", one => showBytes(one.bytes), true], ["Mean of a link", one => showBytes(one.bytes / one.rows.length), true],
+      ["Busiest", one => name(one.busiest)], ["its bytes", one => showBytes(links().bytes[one.busiest]), true], ["its packets", one => showCount(links().packets[one.busiest]), true], ["its utilisation", one => share(one.busiest), true],
+    ], found));
+  }
+  drawTable();
+  node.append(list);
+  box.addEventListener("change", () => { drawMap(); drawTable(); });
 }
 function epochs() {
   const node = section("epoch", "Epoch", "Epoch breakdown", "Where an epoch's time goes, mean over workers: compute before a propagation, in it (waiting included), and after it. Where a system overlaps them, the parts add up to more than the epoch.");

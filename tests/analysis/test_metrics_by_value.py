@@ -22,6 +22,7 @@ from analysis.metrics import (
     communication_fairness,
     completion_times,
     jain,
+    link_utilisation,
     measure,
     permutation_p,
     summarise,
@@ -29,7 +30,7 @@ from analysis.metrics import (
 )
 from analysis.records import load_records
 from sim.scenario import ClusterSection
-from tests.analysis.made_runs import BLOCKS, EPOCHS, QUEUES, figures, results
+from tests.analysis.made_runs import BLOCKS, EPOCHS, LINKS, QUEUES, figures, results
 
 QUEUE_FRAME = pd.DataFrame(QUEUES)
 
@@ -100,6 +101,20 @@ def test_utilisation() -> None:
     assert used == pytest.approx({"up_utilisation": 0.5, "down_utilisation": 1.0, "fabric_utilisation": 0.4})
     star = ClusterSection(workers=4, topology="star")
     assert math.isnan(utilisation(figures("host"), star)["fabric_utilisation"])
+
+
+def test_utilisation_of_single_links() -> None:
+    cluster = ClusterSection(
+        workers=4, topology="leaf-spine:2x2", host_link_bps=10**9, fabric_link_bps=2 * 10**9, link_delay_ns=0
+    )
+    summary = figures("host", comm_time_ns=4000)  # 500 bytes on a host's link, 1000 on a leaf's
+    used = link_utilisation(pd.DataFrame(LINKS), summary, cluster)
+    assert used == pytest.approx([0.75, 0.25, 0.4, 0.6, 0.05, 0.15])
+    classes = utilisation(summary, cluster)
+    hops = LINKS["hop"]
+    assert used[hops == "up"].sum() / 4 == pytest.approx(classes["up_utilisation"]), "two sent nothing"
+    assert used[hops == "fabric"].sum() / 8 == pytest.approx(classes["fabric_utilisation"])
+    assert np.isnan(link_utilisation(pd.DataFrame(LINKS), figures("host", comm_time_ns=0), cluster)).all()
 
 
 def test_aggregation_and_bypass() -> None:

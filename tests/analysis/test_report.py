@@ -16,6 +16,7 @@ import netfold
 from analysis.records import load_records
 from analysis.report.data import report_data, thin_maximum
 from analysis.report.page import render_page, write_report
+from sim.results import SCHEMAS, write_table
 from sim.scenario_io import load_scenario
 from tests.analysis.browser import Browser
 from tests.analysis.made_runs import figures, results
@@ -68,6 +69,10 @@ def test_data_by_value(folder: Path) -> None:
     assert run["blocks"]["start_ms"] == [0.0001, 0.00026, 0.0005]
     assert (run["blocks"]["gap_ms"], run["blocks"]["left_out"]) == (pytest.approx(10e-6), 0)
     assert run["traffic"]["up"] == {"bytes": 500, "payload_bytes": 400, "frames": {"upload": 3}}
+    links = run["links"]
+    assert (links["source"][0], links["target"][0], links["bytes"][0]) == ("worker0", "leaf0", 375)
+    # 300 ns of communication: 3750 bytes on a link of 100 Gb/s
+    assert links["utilisation"] == pytest.approx([size / 3750 for size in links["bytes"]], abs=1e-6)
     memory = {row["memory_bytes"]: row["traffic_vs_host"] for row in data["memory"]}
     assert memory == {10**7: pytest.approx(-0.23), 10**8: pytest.approx(-0.81)}
     assert json.dumps(data, allow_nan=False)
@@ -131,12 +136,69 @@ def test_the_page_of_a_run(folder: Path, browser: Browser, tmp_path: Path) -> No
     ]
     traffic = browser.run("document.getElementById('traffic-plot').data.map(one => one.x[0])")
     assert traffic == [400, 100, 400, 100, 100, 100], "values, then headers and control: up, down, fabric"
+    map_of_links = "document.getElementById('links-plot').data[2]"
+    assert browser.run(f"{map_of_links}.text") == [
+        "worker0 → leaf0", "worker2 → leaf1", "leaf0 → worker0", "leaf1 → worker2", "leaf0 → spine0",
+        "spine1 → leaf1",
+    ]  # fmt: skip
+    assert browser.run(f"{map_of_links}.marker.color") == pytest.approx(
+        [0.1, 1 / 30, 4 / 75, 0.08, 1 / 75, 0.04], abs=1e-6
+    )
+    assert browser.run(f"{map_of_links}.marker.symbol.map(one => one.slice(9))") == [
+        "up", "up", "down", "down", "up", "down",
+    ]  # fmt: skip
+    where = list(zip(*(browser.run(f"[...{map_of_links}.{axis}]") for axis in "xy"), strict=True))
+    assert where[:4] == [(0.5, 0.08), (2.5, 0.08), (0.5, 0.24), (2.5, 0.24)], "over the workers"
+    assert all(1 < height < 2 for _, height in where[4:]), "between leaves and spines"
+    hover = browser.run(f"{map_of_links}.customdata")
+    assert hover[0] == ["10 %", "375 B", "2", ""]
+    assert hover[1] == ["3.3 %", "125 B", "1", "<br>others' traffic: 75 B"]
+    busiest = browser.run(
+        "[...document.querySelectorAll('#links-table tbody tr')]"
+        ".map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    assert busiest == [
+        ["worker → switch", "2", "500 B", "250 B", "worker0 → leaf0", "375 B", "2", "10 %"],
+        ["switch → worker", "2", "500 B", "250 B", "leaf1 → worker2", "300 B", "1", "8.0 %"],
+        ["leaf → spine", "1", "50 B", "50 B", "leaf0 → spine0", "50 B", "4", "1.3 %"],
+        ["spine → leaf", "1", "150 B", "150 B", "spine1 → leaf1", "150 B", "5", "4.0 %"],
+    ]
     epoch = browser.run("document.getElementById('epoch-plot').data.map(one => one.x[0])")
     assert epoch == pytest.approx([110e-6, 200e-6, 50e-6, 1000e-6])
     memory = browser.run("document.getElementById('memory-plot').data.map(one => [one.name, one.x, one.y])")
     assert memory[0] == ["switchgnn", ["10.0 MB", "100 MB"], pytest.approx([770e-9, 190e-9])]
     assert "netfold run" in browser.run("document.querySelector('#rerun pre').textContent")
     assert {address.partition(":")[0] for address in browser.asked} <= {"file", "data", "about"}, "offline"
+    assert browser.errors == []
+
+
+def test_a_star_and_a_run_from_before_links(browser: Browser, tmp_path: Path) -> None:
+    """The run that is shown changes with the box; one without the table is not offered."""
+    star = load_scenario(None, {"cluster.workers": 2, "cluster.topology": "star"})
+    runs = {"host": figures("host"), "g3": figures("g3"), "presum-free": figures("presum-free")}
+    place = results(tmp_path / "star", runs, scenario=star)
+    (place / "host" / "links.parquet").unlink()
+    for label, size in (("g3", 1500), ("presum-free", 3000)):
+        columns = {
+            "source": np.array(["worker0", "switch"]), "target": np.array(["switch", "worker1"]),
+            "hop": np.array(["up", "down"]), "packets": np.array([1, 2]), "bytes": np.array([size, 75]),
+            "background_packets": np.zeros(2, dtype=int), "background_bytes": np.zeros(2, dtype=int),
+        }  # fmt: skip
+        write_table(place / label / "links.parquet", columns, SCHEMAS["links"])
+    browser.open(page_of(place, tmp_path / "star.html"))
+    boxes = browser.run("[...document.querySelectorAll('#traffic select option')].map(one => one.value)")
+    assert boxes == ["g3", "presum-free"]
+    shown = "document.getElementById('links-plot').data[2].marker.color"
+    choose = "(box, value) => { box.value = value; box.dispatchEvent(new Event('change')); }"
+    for label, used in (("presum-free", 0.8), ("g3", 0.4)):
+        browser.run(f"({choose})(document.querySelector('#traffic select'), '{label}')")
+        assert browser.run(shown) == pytest.approx([used, 0.02])
+        assert f"{used * 100:.0f} %" in browser.run("document.getElementById('links-table').textContent")
+    for label in ("g3", "presum-free"):
+        (place / label / "links.parquet").unlink()
+    browser.open(page_of(place, tmp_path / "old.html"))
+    assert browser.run("document.getElementById('links-plot')") is None
+    assert "not recorded" in browser.run("document.querySelector('#traffic .note').textContent")
     assert browser.errors == []
 
 
