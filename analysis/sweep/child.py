@@ -120,12 +120,15 @@ def answer_run(request: RunRequest) -> dict[str, Any]:
     with folder.reading(), folder.lock(request.name, wait=request.wait) as held:
         if not held:
             return {"outcome": "busy"}
-        if folder.is_done(request.name):
+        damaged = folder.damage(request.name)
+        if folder.is_done(request.name) and not damaged:
             return {"outcome": "reused"}
         folder.clear_leftovers(request.name)
         prepared: Prepared | None = folder.load_job(request.plan)
         if prepared is None:
             return {"outcome": "unprepared"}
+        if damaged:
+            folder.set_aside(request.name)
         told = _simulate(folder, request, prepared)
         if told["outcome"] == "failed":
             scenario = dump_scenario(request.variant.scenario, {"version": version("netfold")})

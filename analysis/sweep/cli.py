@@ -13,6 +13,7 @@ from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from analysis.sweep.drive import Outcome
+    from analysis.sweep.folder import SweepFolder
     from analysis.sweep.spec import Sweep
 
 INTERRUPTED = 130
@@ -73,7 +74,7 @@ def _list(sweep: Sweep, place: Path, as_json: bool) -> int:
     rows = [
         {
             "unit": name,
-            "state": "done" if folder.is_done(name) else "failed" if folder.failure(name) else "to do",
+            "state": _state(folder, name),
             "preparing_bytes": sweep.memory_bytes or preparing_bytes(unit.scenario),
         }
         for name, unit in sweep.units.items()
@@ -84,10 +85,17 @@ def _list(sweep: Sweep, place: Path, as_json: bool) -> int:
         return 0
     for row in rows:
         print(
-            f"{row['state']:6} {row['unit']}  prepared in {format_bytes(float(str(row['preparing_bytes'])))}"
+            f"{row['state']:7} {row['unit']}  prepared in {format_bytes(float(str(row['preparing_bytes'])))}"
         )
     print(f"{len(sweep.points)} points, {len(rows)} runs")
     return 0
+
+
+def _state(folder: SweepFolder, name: str) -> str:
+    damaged = folder.damage(name)
+    if folder.is_done(name) and not damaged:
+        return "done"
+    return "failed" if folder.failure(name) else "damaged" if damaged else "to do"
 
 
 def _report(outcome: Outcome, as_json: bool) -> None:
@@ -101,7 +109,8 @@ def _report(outcome: Outcome, as_json: bool) -> None:
     summary = summarise(runs.frame)
     if as_json:
         answer: dict[str, Any] = {"folder": str(outcome.folder), **outcome.counts()}
-        answer |= {"interrupted": outcome.interrupted, "failures": outcome.failures, "skipped": runs.skipped}
+        answer |= {"interrupted": outcome.interrupted, "failures": outcome.failures}
+        answer |= {"damaged": outcome.damaged, "skipped": runs.skipped}
         print(json.dumps(answer | {"summary": plain_rows(summary)}, indent=2))
         return
     console = wide_console()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,18 +29,22 @@ class Watcher(Protocol):
     """Is told how a sweep goes; `progress` shows it on a terminal."""
 
     def begin(self, total: int, reused: int, failed: int) -> None: ...
+    def damaged(self, name: str, reason: str) -> None: ...
     def prepared(self, group: int, groups: int) -> None: ...
     def ended(self, name: str, outcome: str, reason: str) -> None: ...
 
 
 @dataclass
 class Outcome:
-    """What a sweep left. outcomes: unit -> "ran", "reused" or "failed"; failures: unit -> why."""
+    """What a sweep left. outcomes: unit -> "ran", "reused" or "failed"; failures: unit -> why; damaged: unit
+    -> what was wrong with the results that were there and are made again.
+    """
 
     folder: Path
     sweep: Sweep
     outcomes: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    damaged: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
 
     def counts(self) -> dict[str, int]:
@@ -97,13 +102,15 @@ def run_sweep(
                         raise
                     outcome.interrupted = True
                     for unit in left:  # its process had ended, but nobody had heard yet
-                        if unit.name not in outcome.outcomes and folder.is_done(unit.name):
+                        ended = folder.is_done(unit.name) and not folder.damage(unit.name)
+                        if unit.name not in outcome.outcomes and ended:
                             outcome.outcomes[unit.name] = "ran"
     return outcome
 
 
 class _Silent:
     def begin(self, total: int, reused: int, failed: int) -> None: ...
+    def damaged(self, name: str, reason: str) -> None: ...
     def prepared(self, group: int, groups: int) -> None: ...
     def ended(self, name: str, outcome: str, reason: str) -> None: ...
 
@@ -137,16 +144,21 @@ class _Drive:
         self.groups = 0
 
     def left_to_do(self, retry: bool) -> list[Unit]:
-        """Sort units into finished, failed before, and left."""
+        """Sort units into finished, failed before, and left, among which are those with damaged results."""
         left = []
+        with ThreadPoolExecutor(4) as pool:
+            damages = dict(zip(self.sweep.units, pool.map(self.folder.damage, self.sweep.units), strict=True))
         for name, unit in self.sweep.units.items():
-            reason = None if retry else self.folder.failure(name)
-            if self.folder.is_done(name):
+            reason, damaged = None if retry else self.folder.failure(name), damages[name]
+            if self.folder.is_done(name) and not damaged:
                 self.outcome.outcomes[name] = "reused"
             elif reason is not None:
                 self.outcome.outcomes[name], self.outcome.failures[name] = "failed", reason
             else:
                 left.append(unit)
+                if damaged:
+                    self.outcome.damaged[name] = damaged
+                    self.watcher.damaged(name, damaged)
         counts = self.outcome.counts()
         self.watcher.begin(counts["units"], counts["reused"], counts["failed"])
         return left

@@ -51,6 +51,19 @@ class SweepFolder:
         """Whether a unit's results are there."""
         return is_results(self.runs / name)
 
+    def damage(self, name: str) -> str | None:
+        """Why what is there of a unit cannot be used, or None: nothing is there, or whole results are."""
+        if not os.path.lexists(self.runs / name):
+            return None
+        from analysis.records import damage  # noqa: PLC0415  # pandas, which a simulation does without
+
+        return damage(self.runs / name)
+
+    def set_aside(self, name: str) -> None:
+        """Remove a unit's damaged results. Only for who holds the unit's lock; a kill leaves leftovers."""
+        os.replace(self.runs / name, self.runs / f".{name}.replaced-{os.getpid()}")
+        self.clear_leftovers(name)
+
     def failure(self, name: str) -> str | None:
         """Why a unit failed, or None."""
         try:

@@ -48,6 +48,10 @@ class SweepDisplay:
         self._say(f"{total} runs{before}")
         self._show()
 
+    def damaged(self, name: str, reason: str) -> None:
+        """Results that were there cannot be used."""
+        self._say(f"{name}: damaged ({reason}); it is run again")
+
     def prepared(self, group: int, groups: int) -> None:
         """One more group of units has its plans."""
         self.stage = f"{group} of {groups} prepared" if group < groups else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -198,6 +199,46 @@ def test_a_sweep_runs_keeps_failures_and_is_not_run_again(
     assert "4 points, 6 runs" in capsys.readouterr().out
 
 
+def test_damaged_results_are_named_and_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 4\n"), tmp_path / "out"
+    assert netfold.main(["sweep", str(path), "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["damaged"] == {}
+    first = {file: file.read_bytes() for file in out.rglob("*.parquet")}
+    folders = sorted((out / "runs").iterdir())
+    assert len(folders) == 8
+    queues, epochs, blocks = (next(folders[number].rglob(f"{name}.parquet")) for number, name in
+                              enumerate(("queues", "epochs", "blocks")))  # fmt: skip
+    queues.write_bytes(first[queues][:-20])
+    middle = len(first[epochs]) // 3
+    epochs.write_bytes(first[epochs][:middle] + bytes(40) + first[epochs][middle + 40 :])
+    blocks.unlink()
+    (folders[3] / "summary.json").write_text('{"netfold": ')
+    (folders[4] / "summary.json").unlink()
+    (folders[5] / "scenario.toml").write_bytes(b"\xff")
+    links = next(folders[6].rglob("links.parquet"))
+    shutil.copy(next(folders[6].rglob("packets.parquet")), links)
+    why = dict(zip([folder.name for folder in folders], (
+        "queues.parquet is cut short", "epochs.parquet is not readable", "blocks.parquet is missing",
+        "summary.json is damaged", "no summary.json", "scenario.toml is missing or damaged",
+        "links.parquet is not readable (other columns)",
+    ), strict=False))  # fmt: skip
+    before = finished(out)[folders[7].name]
+    assert netfold.main(["sweep", str(path), "-o", str(out), "--dry-run", "--json"]) == 0
+    states = {one["unit"]: one["state"] for one in json.loads(capsys.readouterr().out)["units"]}
+    assert states == {folder.name: "damaged" if folder.name in why else "done" for folder in folders}
+    assert netfold.main(["sweep", str(path), "-o", str(out), "--json"]) == 0
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert (told["ran"], told["reused"], told["failed"], told["skipped"]) == (7, 1, 0, {})
+    assert told["damaged"].keys() == why.keys()
+    for name, reason in why.items():
+        assert reason in told["damaged"][name]
+        assert f"{name}: damaged (" in shown.err
+    assert {file: file.read_bytes() for file in out.rglob("*.parquet")} == first
+    assert finished(out)[folders[7].name] == before, "the whole one stays as it is"
+    assert sorted((out / "runs").iterdir()) == folders, "nothing is left of the damaged ones"
+
+
 def test_a_unit_that_dies_is_kept_as_failed_and_can_be_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,6 +309,7 @@ def engine(*args, **kwargs):
     return Run()
 
 root, request, prepared = Path(sys.argv[1]), *pickle.loads(Path(sys.argv[2]).read_bytes())
+damaged = sys.argv[3] == "damaged"
 
 def work(kill_at):
     '''In a process that kills itself before its kill_at-th change of the file system.'''
@@ -295,14 +337,18 @@ for kill_at in range(1, 500):
     shutil.rmtree(root, ignore_errors=True)
     folder.create()
     folder.job_file(request.plan).write_bytes(prepared)
+    if damaged:
+        (folder.runs / request.name).mkdir()
+        for name in ("summary.json", "scenario.toml"):
+            (folder.runs / request.name / name).write_text("{")
     status = work(kill_at)
-    done = folder.is_done(request.name)
+    done = folder.is_done(request.name) and not folder.damage(request.name)
     if status != -9:
         assert status == 10 and done, status
         break
     points += 1
     partly = load_runs(root)
-    assert not partly.skipped and len(partly) == done, (kill_at, partly.skipped)
+    assert len(partly) == done and (damaged or not partly.skipped), (kill_at, partly.skipped)
     status = work(0)
     assert status == (11 if done else 10), (kill_at, status)
     whole = load_runs(root)
@@ -313,7 +359,8 @@ print(points)
 """
 
 
-def test_a_unit_killed_at_any_change_of_the_file_system_is_run_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["nothing", "damaged"])
+def test_a_unit_killed_at_any_change_of_the_file_system_is_run_once(tmp_path: Path, before: str) -> None:
     import pickle
 
     from sim.job import Job
@@ -323,7 +370,7 @@ def test_a_unit_killed_at_any_change_of_the_file_system_is_run_once(tmp_path: Pa
     prepared = child.Prepared(Job(unit.variant, {}, [], {}, 1), "", facts)
     request = child.RunRequest(tmp_path / "s", unit.name, "plan", unit.variant, engine="__main__:engine")
     (tmp_path / "request").write_bytes(pickle.dumps((request, pickle.dumps(prepared))))
-    command = [sys.executable, "-c", KILLER, str(tmp_path / "s"), str(tmp_path / "request")]
+    command = [sys.executable, "-c", KILLER, str(tmp_path / "s"), str(tmp_path / "request"), before]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
