@@ -64,7 +64,7 @@ def _read(reader: TracedEngine, data: bytes | None) -> dict[str, Any]:
     bits = 0
     for step in reader.trace(0, data)["passes"][0]["steps"]:
         if step["step"] == "extract":
-            header = step["header"].removeprefix("hdr.")
+            header = step["header"].partition(".")[2]  # without the parser's parameter
             fields |= {f"{header}.{name}": value for name, value in step["fields"].items()}
             bits += sum(step["bits"].values())
     fields["payload"] = data[bits // 8 :].hex()
