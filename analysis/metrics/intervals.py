@@ -7,6 +7,7 @@ draws from a fixed seed, so that the same figures give the same interval.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
 
@@ -22,13 +23,46 @@ def bootstrap_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tu
 
     All n^n resamples for n <= 6, DRAWS of them beyond.
     """
-    samples = np.asarray(values, dtype=np.float64)
-    if len(samples) < 2 or np.isnan(samples).any():
-        return math.nan, math.nan
-    means = samples[_resamples(len(samples))].mean(axis=1)
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(means, [tail, 100 - tail])
-    return float(low), float(high)
+    return Estimate.of(values).interval(confidence=confidence)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds, or what was computed from such means, with its bootstrap: `draws` are the same under
+    resamples of the seeds. Estimates over the same seeds are resampled together, so what a seed does to both
+    sides of a quotient or difference cancels.
+    """
+
+    value: float
+    draws: npt.NDArray[np.float64]
+
+    @staticmethod
+    def of(by_seed: npt.ArrayLike) -> Estimate:
+        """The mean of one value per seed; NaN where a seed's run is missing: the mean is then of the others,
+        without an interval.
+        """
+        samples = np.asarray(by_seed, dtype=np.float64)
+        known = samples[~np.isnan(samples)]
+        value = float(known.mean()) if len(known) else math.nan
+        single = len(samples) < 2
+        return Estimate(value, samples if single else samples[_resamples(len(samples))].mean(axis=1))
+
+    def interval(self, *, confidence: float = 0.95) -> tuple[float, float]:
+        """The percentile interval; NaN, NaN for a single seed or where runs are missing."""
+        if len(self.draws) < 2 or np.isnan(self.draws).any():
+            return math.nan, math.nan
+        tail = 50 * (1 - confidence)
+        low, high = np.percentile(self.draws, [tail, 100 - tail])
+        return float(low), float(high)
+
+    def __truediv__(self, other: Estimate) -> Estimate:
+        value = self.value / other.value if other.value else math.nan
+        return Estimate(value, self.draws / np.where(other.draws == 0, math.nan, other.draws))
+
+    def __sub__(self, other: Estimate | float) -> Estimate:
+        if isinstance(other, Estimate):
+            return Estimate(self.value - other.value, self.draws - other.draws)
+        return Estimate(self.value - other, self.draws - other)
 
 
 def permutation_p(first: npt.ArrayLike, second: npt.ArrayLike) -> float:

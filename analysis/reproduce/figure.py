@@ -19,7 +19,8 @@ class Row:
 
     kind: "change" (relative, -0.5 = half), "factor", "share", "value" (a difference in `unit`), or
     "direction": the paper says `says`, and ours is a change that must be negative. theirs None: the paper
-    gives no number. setting: under which ours was measured. ours NaN: not measured.
+    gives no number. setting: under which ours was measured. ours NaN: not measured. low, high: the 95 %
+    bootstrap interval of ours over seeds; NaN where there is one seed, or a seed's run is missing.
     """
 
     text: str
@@ -30,6 +31,8 @@ class Row:
     says: str = LOWER
     unit: str = ""
     place: str = ""
+    low: float = math.nan
+    high: float = math.nan
 
     @property
     def same_direction(self) -> bool | None:
@@ -73,12 +76,16 @@ class Row:
             return f"{value:,.0f}x" if value >= 100 else f"{value:.3g}x"
         return f"{value:.1%}" if self.kind == "share" else f"{value:+.2f} {self.unit}"
 
+    def show_ours(self) -> str:
+        """Ours as people read it, with its interval."""
+        if math.isnan(self.low):
+            return self.show(self.ours)
+        return f"{self.show(self.ours)} [{self.show(self.low)}, {self.show(self.high)}]"
+
     def plain(self) -> dict[str, Any]:
         """For JSON; NaN as None."""
-        number = {
-            name: None if math.isnan(value) else value
-            for name, value in (("ours", self.ours), ("ratio", self.ratio))
-        }
+        values = {"ours": self.ours, "ours_low": self.low, "ours_high": self.high, "ratio": self.ratio}
+        number = {name: None if math.isnan(value) else value for name, value in values.items()}
         told = {"text": self.text, "kind": self.kind, "setting": self.setting, "place": self.place}
         return {
             **told,

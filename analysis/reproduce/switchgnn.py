@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.metrics import Estimate
 from analysis.published import Number, published_values
 from analysis.reproduce.figure import Figure, Row
 from analysis.sweep.address import absolute_inputs
@@ -136,12 +137,13 @@ class _Measured:
         self.choice = choice
         source = absolute_inputs(load_scenario(None, {"graph.source": choice.graph})).graph.source
         self.frame = frame if frame.empty else frame[frame["graph.source"] == source]
+        self.seeds = [] if frame.empty else sorted(set(frame["run.seed"]))
         self.paper = published_values("switchgnn")
 
-    def mean(self, column: str, system: str, **more: Any) -> float:
+    def mean(self, column: str, system: str, **more: Any) -> Estimate:
         """One figure's mean at a point; NaN where it was not run."""
         if self.frame.empty:
-            return math.nan
+            return Estimate.of([math.nan])
         point = _point(self.choice, system=system, **more)
         chosen = self.frame["system"] == system
         # host-based systems are run once for all memories
@@ -153,17 +155,18 @@ class _Measured:
         for key, value in point.items():
             if key not in ignored and key != "graph.source":
                 chosen &= self.frame[key] == value
-        rows = self.frame[chosen]
-        return float(rows[column].mean()) if len(rows) else math.nan
+        by_seed = self.frame[chosen].groupby("run.seed")[column].mean()
+        return Estimate.of(by_seed.reindex(self.seeds).to_numpy(dtype=float))
 
-    def change(self, column: str, system: str, against: str, **more: Any) -> float:
+    def change(self, column: str, system: str, against: str, **more: Any) -> Estimate:
         """Relative change from one system to another at the same point."""
         return self.mean(column, system, **more) / self.mean(column, against, **more) - 1
 
-    def row(self, text: str, ours: float, number: str, setting: str) -> Row:
+    def row(self, text: str, ours: Estimate, number: str, setting: str) -> Row:
         """A change beside a published one; where the settings differ, `_why` says so."""
         theirs: Number = self.paper[number]
-        return Row(text, "change", theirs.value, ours, setting, place=theirs.place)
+        low, high = ours.interval()
+        return Row(text, "change", theirs.value, ours.value, setting, place=theirs.place, low=low, high=high)
 
     def at(self, workers: int | None = None, memory: int = MEMORY) -> str:
         """A setting in words."""
@@ -172,8 +175,10 @@ class _Measured:
         return f"{workers or self.choice.most} workers, {format_bytes(real)}{scaled}"
 
 
-def _direction(text: str, ours: float, setting: str, says: str, place: str) -> Row:
-    return Row(text, "direction", None, ours, setting, says, place=f"experiments: {place}")
+def _direction(text: str, ours: Estimate, setting: str, says: str, place: str) -> Row:
+    low, high = ours.interval()
+    place = f"experiments: {place}"
+    return Row(text, "direction", None, ours.value, setting, says, place=place, low=low, high=high)
 
 
 def _traffic_workers(of: _Measured) -> list[Row]:
@@ -283,7 +288,7 @@ def _congestion(of: _Measured) -> list[Row]:
         change = epoch[load, "dcqcn"] / epoch[load, "none"] - 1
         rows.append(_direction("epoch time, DCQCN against no control", change, setting, "lower", place))
     rise = {control: epoch[LOADS[-1], control] / epoch[0.0, control] for control in ("dcqcn", "none")}
-    told = f"{rise['dcqcn']:.1f}x with DCQCN, {rise['none']:.1f}x without"
+    told = f"{rise['dcqcn'].value:.1f}x with DCQCN, {rise['none'].value:.1f}x without"
     setting = f"background load 0 to {LOADS[-1]:.0%}, {of.at()}"
     text, change = f"rise of the epoch time ({told})", rise["dcqcn"] / rise["none"] - 1
     return [*rows, _direction(text, change, setting, "less with DCQCN", place)]

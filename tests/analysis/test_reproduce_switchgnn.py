@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import netfold
+from analysis.records import load_runs
 from analysis.reproduce.figure import Row, headline
 from analysis.reproduce.switchgnn import FIGURES, Choice, compare, leaf_spine, points
 
@@ -34,6 +37,7 @@ def made_runs(choice: Choice) -> pd.DataFrame:
         load, without = point["background.load"], point["congestion.control"] == "none"
         random = system != name
         row = dict(point) | {"graph.source": "reddit", "system": system, "graph_kind": "synthetic stand-in"}
+        row["run.seed"] = 1
         row["epoch_time_ns"] = EPOCHS[name] * (1.5 if random else 1) * (1 + load * (5 if without else 1))
         row["total_bytes"] = TRAFFIC[name] if memory != 1_000_000 or name != "switchgnn" else 770
         row["backlog_max_bytes"] = memory / 1e5 * (2 if random else 1)
@@ -68,6 +72,30 @@ def test_rows_by_value() -> None:
     assert headline(list(figures.values())).startswith("23 of 23")
     assert any("stand-in" in reason for reason in figures["epoch-star"].why)
     assert any("0.1 of the vertices" in reason for reason in figures["epoch-star"].why)
+
+
+def test_intervals_over_seeds_by_value() -> None:
+    one = made_runs(CHOICE)
+    assert all(math.isnan(row.low) for figure in compare(CHOICE, one) for row in figure.rows), "one seed"
+    other = one.assign(**{"run.seed": 2})
+    wide = other["cluster.workers"] == 128
+    other.loc[wide & (other["system"] == "host"), "epoch_time_ns"] = 1200
+    other.loc[wide & (other["system"] == "switchgnn"), "epoch_time_ns"] = 400
+    runs = pd.concat([one, other])
+    figures = {figure.id: figure for figure in compare(CHOICE, runs)}
+    row = {row.text: row for row in figures["epoch-star"].rows}["SwitchGNN against host"]
+    assert row.ours == pytest.approx(330 / 1100 - 1)
+    # Resampled together, seeds (1, 1), (1, 2), (2, 1), (2, 2) give -0.74, -0.7, -0.7, -2/3; numpy's 2.5th
+    # percentile lies 0.075 of the way from the first to the second
+    assert (row.low, row.high) == pytest.approx((-0.74 + 0.075 * 0.04, -2 / 3 - 0.075 * (0.7 - 2 / 3)))
+    assert row.show_ours() == "-70% [-74%, -67%]"
+    assert row.plain()["ours_low"] == row.low and row.plain()["ours_high"] == row.high
+    traffic = figures["traffic-memory"].rows[0]
+    assert (traffic.low, traffic.high) == (pytest.approx(-0.81), pytest.approx(-0.81)), "seeds agree"
+    gone = runs[~((runs["run.seed"] == 2) & (runs["system"] == "host"))]
+    row = {row.text: row for row in compare(CHOICE, gone)[2].rows}["SwitchGNN against host"]
+    assert row.ours == pytest.approx(330 / 1000 - 1)
+    assert row.show_ours() == "-67%", "a seed's run is missing: no interval"
 
 
 def test_missing_runs_are_missing_rows() -> None:
@@ -111,6 +139,30 @@ def test_the_command_runs_then_reuses(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "8 done before" in shown.err
     assert "sensitivity to switch memory" in shown.out
     assert "can differ: 4 workers, the paper has 128" in shown.out
+
+
+def test_the_command_over_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "r"
+    options = ["--graph", "rmat:8:16", "--workers", "8", "--figure", "congestion", "--seeds", "3"]
+    assert netfold.main(["reproduce", "switchgnn", *options, "-o", str(place), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    frame = load_runs(place).frame
+    at = frame[frame["background.load"] == 0.3].sort_values("run.seed")
+    controls = ("dcqcn", "none")
+    with_it, without = (at[at["congestion.control"] == one]["epoch_time_ns"].to_numpy() for one in controls)
+    assert len(with_it) == len(without) == 3
+    # every way to draw three seeds of three, the same ones for both sides
+    draws = [list(one) for one in product(range(3), repeat=3)]
+    changes = [with_it[one].mean() / without[one].mean() - 1 for one in draws]
+    row = told["figures"][0]["rows"][1]
+    assert row["ours"] == pytest.approx(with_it.mean() / without.mean() - 1)
+    bounds = [row["ours_low"], row["ours_high"]]
+    assert bounds == pytest.approx(np.percentile(changes, [2.5, 97.5]).tolist())
+    assert bounds[0] < row["ours"] < bounds[1]
+    assert netfold.main(["reproduce", "switchgnn", *options, "-o", str(place)]) == 0
+    shown = capsys.readouterr().out
+    assert f"{row['ours']:+.0%} [{bounds[0]:+.0%}, {bounds[1]:+.0%}]" in shown
+    assert "ours [95 %]" in shown
 
 
 @pytest.mark.parametrize(
