@@ -284,6 +284,11 @@ class TofinoModel(Target):
         assert self._ports is not None
         self._ports.send(port, data)
 
+    def settle(self) -> None:
+        self._flush()
+        assert self._ports is not None
+        self._ports.settle()
+
     def receive(self, expected: int = 0) -> list[Packet]:
         self._flush()
         assert self._ports is not None
