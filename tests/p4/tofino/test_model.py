@@ -45,6 +45,9 @@ class SocketPorts(Ports):
     def send(self, port: int, data: bytes) -> None:
         self._sockets[port].sendto(data, str(self._folder / f"s{port}"))
 
+    def settle(self) -> None:
+        pass  # the stand-in takes its sockets in turn
+
     def receive(self, expected: int) -> list[Packet]:
         packets: list[Packet] = []
         end = time.monotonic() + (10 if expected else 0.3)
