@@ -187,7 +187,7 @@ class CallWriter(ExternWriter):
         match target.name:
             case "setValid":
                 union = self.union_of(target.object)
-                return [f"{base}.valid_ = true;", *([f"{union}.only(&{base});"] if union else [])]
+                return [f"{base}.set_valid();", *([f"{union}.only(&{base});"] if union else [])]
             case "setInvalid":
                 return [f"{base}.valid_ = false;"]
             case "push_front" | "pop_front":

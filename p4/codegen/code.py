@@ -18,8 +18,8 @@ _RESERVED_WORDS = """
     typename union unsigned using virtual volatile wchar_t while xor xor_eq const break continue else
     enum extern false for if int return struct switch true void default main f bit sint number varbit
     Stack Table Register Counter Meter Context Frame Program p4 std cast slice concat shl shr read write
-    valid_ size_bits fixed_bits varbit_bits only apply error assert errno NULL EOF stdin stdout stderr
-    linux unix Algorithm ActionCall BitWriter Digest Engine Entry Kind KeyField Meta Headers StdMeta
+    valid_ set_valid size_bits fixed_bits varbit_bits only apply error assert errno NULL EOF stdin stdout
+    stderr linux unix Algorithm ActionCall BitWriter Digest Engine Entry Kind KeyField Meta Headers StdMeta
     Packed PacketIn PacketOut ParserError RegisterView State TableResult ValueSet Wide data_param
     error_t key_field load load_at max_parser_steps no_error no_field_list no_match ones parser_timeout
     rep resize sat_add sat_sub set_slice set_slice_at

@@ -258,6 +258,28 @@ class ExpressionWriter:
             at += ty.bit_width(type_) or (16 if type_ == ty.ERROR else 32)
         return [f"Packed<{at}> {name};", *lines]
 
+    def puts_of_valid(self, data: ir.Expr, name: str) -> tuple[list[str], list[str]]:
+        """Statements that put `data`'s scalars but those of invalid headers; the headers it has fields of."""
+        base = base_of(data.type)
+        if isinstance(data, ir.Aggregate) and not (isinstance(base, ty.Record) and base.kind != "struct"):
+            parts = [self.puts_of_valid(item, name) for item in data.items]
+            puts = [line for lines, _ in parts for line in lines]
+            return puts, list(dict.fromkeys(header for _, headers in parts for header in headers))
+        puts = [
+            f"{name}.put({path if isinstance(t, ty.Varbit) else self.as_bits(path, t)});"
+            for path, t in self._scalars(data)
+        ]
+        owner = data
+        while not (isinstance(made_of := base_of(owner.type), ty.Record) and made_of.kind == "header"):
+            if isinstance(owner, (ir.Field, ir.Slice)):
+                owner = owner.base
+            elif isinstance(owner, ir.Cast):
+                owner = owner.operand
+            else:
+                return puts, []
+        header = self.expr(owner)
+        return [f"if ({header}.valid_) {{", *puts, "}"], [header]
+
     def _scalars(self, data: ir.Expr) -> list[tuple[str, ty.Type]]:
         """The scalars of a list of data, in order, each as C++."""
         base = base_of(data.type)

@@ -66,11 +66,11 @@ class ExternWriter(ExpressionWriter):
                 w = self.temporary()
                 given = f"{self.cpp(args[2].type)}({self.expr(args[2])})"
                 check = f"{c}.verify_checksum({self.algorithm(args[3])}, {w}, {given});"
-                return [f"if ({self.expr(args[0])}) {{", *self._data(e, args[1], w), check, "}"]
+                return [f"if ({self.expr(args[0])}) {{", *self._checksum(e, args[1], w, check), "}"]
             case "update_checksum" | "update_checksum_with_payload":
                 t, w = self.cpp(args[2].type), self.temporary()
                 put = self.assignment(args[2], f"{c}.checksum<{t}>({self.algorithm(args[3])}, {w})")
-                return [f"if ({self.expr(args[0])}) {{", *self._data(e, args[1], w), put, "}"]
+                return [f"if ({self.expr(args[0])}) {{", *self._checksum(e, args[1], w, put), "}"]
             case "clone":
                 return [f"{c}.clone({self.index(args[1])}, no_field_list);"]
             case "clone_preserving_field_list":
@@ -128,13 +128,18 @@ class ExternWriter(ExpressionWriter):
             self.data_lists.append(tuple(paths))
         return str(FIRST_DATA_LIST + self.data_lists.index(tuple(paths)))
 
-    def _data(self, e: ir.Call, data: ir.Expr, w: str) -> list[str]:
+    def _checksum(self, e: ir.Call, data: ir.Expr, w: str, use: str) -> list[str]:
+        """`use` of the data in `w`; as in BMv2, the fields of invalid headers are left out of it."""
         assert isinstance(e.target, ir.ExternFunction)
-        with_payload = e.target.name.endswith("_with_payload")
-        lines = self.writer(data, w, open_end=with_payload)
-        if with_payload:
-            lines.append(f"{w}.put({self.context_argument}.payload, {self.context_argument}.payload_bytes);")
-        return lines
+        payload = []
+        if e.target.name.endswith("_with_payload"):
+            payload = [f"{w}.put({self.context_argument}.payload, {self.context_argument}.payload_bytes);"]
+        complete = [*self.writer(data, w, open_end=bool(payload)), *payload, use]
+        puts, headers = self.puts_of_valid(data, w)
+        if not headers:
+            return complete
+        valid = " && ".join(f"{header}.valid_" for header in headers)
+        return [f"if ({valid}) {{", *complete, "} else {", f"BitWriter {w};", *puts, *payload, use, "}"]
 
     def algorithm(self, e: ir.Expr) -> str:
         value = self.resolve(e)

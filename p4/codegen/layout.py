@@ -118,6 +118,7 @@ class Layout:
             members = [cpp_name(n) for n, _ in type_.fields]
             if type_.kind == "header":
                 code.line("bool valid_ = false;")
+                self._set_valid(type_)
             if type_.kind == "header_union":
                 self._union_functions(members)
             elif ty.bit_width(type_) is not None and not self._has_stack(type_):
@@ -128,6 +129,16 @@ class Layout:
             named = " other_" if "other_." in same else ""
             code.line(f"bool operator==(const {name}&{named}) const {{ return {same}; }}")
             code.line(f"bool operator!=(const {name}& other_) const {{ return !(*this == other_); }}")
+
+    def _set_valid(self, type_: ty.Record) -> None:
+        """setValid() of an invalid header zeroes its fields, as BMv2 does; a varbit keeps its length."""
+        with self.code.block("void set_valid()"):
+            self.code.line("if (valid_) return;")
+            for field, inner in type_.fields:
+                name = cpp_name(field)
+                kept = isinstance(base_of(inner), ty.Varbit)
+                self.code.line(f"{name}.clear();" if kept else f"{name} = decltype({name}){{}};")
+            self.code.line("valid_ = true;")
 
     def _has_stack(self, type_: ty.Record) -> bool:
         return any(

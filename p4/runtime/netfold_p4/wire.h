@@ -97,9 +97,10 @@ struct varbit {
     return bits == o.bits && std::memcmp(data, o.data, (bits + 7) / 8) == 0;
   }
   bool operator!=(const varbit& o) const { return !(*this == o); }
+  void clear() { std::memset(data, 0, sizeof data); }
   void read(const uint8_t* p, size_t at, uint32_t count) {
     bits = count;
-    std::memset(data, 0, sizeof data);
+    clear();
     for (uint32_t i = 0; i < count; i += 8) {
       const uint32_t take = count - i < 8 ? count - i : 8;
       for (uint32_t j = 0; j < take; ++j) {

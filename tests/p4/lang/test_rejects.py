@@ -140,6 +140,7 @@ TOPS = [
     ("control k()(bit<8> n) { apply { } } control m() { k() i; apply { i.apply(); } }", "argument 'n' of 'k' is missing"),
     ("package P(bit<8> n); P(true) main;", "has type bool"),
     ("bit<8> main() { return 1; } const bit<8> q = static_assert(false) ? 1 : 2;", "static_assert failed"),
+    ("const bit<8> q = true ? 8w1 : false ? 8w2 : 8w3;", "the first branch of '?:' has type bit<8>"),
     ("parser p() { state start { transition start; } }", "parser 'p' never ends"),
     ("parser p(in bit<8> b) { state start { transition select(b) { 1: start; _: start; } } }", "parser 'p' never ends"),
     ("parser p(in bit<8> b, in bit<8> d) { state start { transition select(b) { d: accept; } } }", "known only at run time in a case"),
