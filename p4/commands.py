@@ -145,7 +145,7 @@ def _run(args: argparse.Namespace) -> int:
     arriving: list[tuple[int, int, bytes]] = []
     for text in args.inputs:
         port, _, name = text.partition("=")
-        if not port.isdigit() or not name or int(port) > 511:
+        if not (port.isascii() and port.isdigit()) or not name or int(port) > 511:
             raise PcapError(f"--in {text}: PORT=FILE is needed, with a port of 0 to 511")
         arriving += [(r.time_us, int(port), r.data) for r in read_pcap(Path(name))]
     arriving.sort(key=lambda x: x[0])

@@ -13,7 +13,7 @@ from p4.codegen.build import BuildError, build
 from p4.lang import ir
 from p4.targets.both import Difference, FieldDifference, field_differences, first_difference
 from p4.targets.engine import Engine
-from p4.targets.stf import Report, StfError, ports_named, run_stf
+from p4.targets.stf import Report, StfError, ports_named, read_stf, run_stf
 from p4.targets.target import TargetError
 
 _PORTS = 16  # BMv2 has at least these, and those that the test names
@@ -22,7 +22,7 @@ _PORTS = 16  # BMv2 has at least these, and those that the test names
 def run_test(program: ir.Program, args: argparse.Namespace) -> int:
     """0: all as expected, and on both switches the same; 1: not."""
     stf = args.stf or args.program.with_suffix(".stf")
-    ports = sorted({*range(_PORTS), *ports_named(stf.read_text(encoding="utf-8"))})
+    ports = sorted({*range(_PORTS), *ports_named(read_stf(stf))})
     reports: dict[str, Report] = {}
     logs: dict[str, Path] = {}
     if args.target in ("engine", "both"):

@@ -16,7 +16,7 @@ from p4.targets.target import MatchValue, Packet, Target, TargetError
 
 _CALL = re.compile(r"^(?P<name>[\w.$]+)\s*\((?P<args>.*)\)\s*(?:=\s*\w+)?$")
 _COMMANDS = (
-    "add, setdefault, packet, expect, no_packet, wait, register_write, register_read, register_reset, "
+    "add, setdefault, packet, expect, no_packet, wait, register_write, register_read, "
     "mirroring_add, mirroring_add_mc, mc_mgrp_create, mc_node_create, mc_node_associate"
 )
 
@@ -288,9 +288,17 @@ def ports_named(text: str) -> set[int]:
     return ports
 
 
+def read_stf(path: Path) -> str:
+    """An STF file's text. Raises StfError if it is none; OSError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise StfError(f"{path}: not a text in UTF-8 (byte {error.start})") from None
+
+
 def run_stf(target: Target, path: Path) -> Report:
     """Run the commands of a file. Raises StfError for a bad line or a refused command; OSError."""
-    return run_stf_text(target, path.read_text(encoding="utf-8"), str(path))
+    return run_stf_text(target, read_stf(path), str(path))
 
 
 def run_stf_text(target: Target, text: str, path: str = "<stf>") -> Report:

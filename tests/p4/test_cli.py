@@ -122,6 +122,28 @@ def test_a_bad_stf_line_is_named(
     assert message in error
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("test", "--stf"),
+        ("run", "--in", "1=in.pcap", "--out", "out", "--control"),
+        ("trace", "--port", "1", "--hex", "00", "--control"),
+    ],
+)
+def test_an_stf_file_that_is_no_text(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bin.stf").write_bytes(b"# \xff\x00")
+    write_pcap(Path("in.pcap"), [])
+    name, *options = command
+    assert main(["p4", name, str(IPV4), *options, "bin.stf"]) == 2
+    assert capsys.readouterr().err == "netfold: error: bin.stf: not a text in UTF-8 (byte 2)\n"
+
+
 def test_run_from_pcap_to_pcap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     control = tmp_path / "entries.stf"
     control.write_text(STF.splitlines()[1])
@@ -134,7 +156,8 @@ def test_run_from_pcap_to_pcap(tmp_path: Path, capsys: pytest.CaptureFixture[str
     records = read_pcap(out / "port3.pcap")
     assert [r.time_us for r in records] == [1_000_001, 2_000_002]
     assert records[0].data[:6].hex() == "0000000000aa"
-    assert main(["p4", "run", str(IPV4), "--in", "600=x", "--out", str(out)]) == 2
+    for wrong in ("600=x", "²=x", "x"):
+        assert main(["p4", "run", str(IPV4), "--in", wrong, "--out", str(out)]) == 2
     assert main(["p4", "run", str(IPV4), "--in", f"1={control}", "--out", str(out)]) == 2
 
 
