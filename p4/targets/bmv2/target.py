@@ -72,13 +72,13 @@ class Bmv2(TableControl):
             inside = ["nsenter", f"--net=/proc/{self.pid}/ns/net"] if kind == "veth" else []
             self._legacy = LegacyControl(inside, thrift_port)
             self.p4info = text_format.Parse(p4info.read_text(), p4info_pb2.P4Info(), allow_unknown_field=True)
+            for digest in self.p4info.digests:
+                self._enable_digest(digest.preamble.id)
         except BaseException:
             self.close()
             raise
         self._groups: dict[int, list[tuple[int, int]]] = {}
         self._sessions: set[int] = set()
-        for digest in self.p4info.digests:
-            self._enable_digest(digest.preamble.id)
 
     def __enter__(self) -> Bmv2:
         return self
