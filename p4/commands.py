@@ -61,6 +61,8 @@ def _load(args: argparse.Namespace) -> ir.Program:
 
 def _check(args: argparse.Namespace) -> int:
     program = _load(args)
+    if program.main is None:
+        raise P4Error([Diagnostic(None, f"{args.program}: a program without 'main'", "V1Switch(...) main;")])
     fit = _fit(program, args) if is_tna(program) else None
     if args.json:
         data: dict[str, object] = {

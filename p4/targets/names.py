@@ -45,21 +45,21 @@ def checked(what: str, value: object, bits: int) -> int:
 def encode_key(table: TableInfo, match: Mapping[str, MatchValue]) -> tuple[bytes, bytes, int]:
     """(key, mask or high ends, prefix length) as the engine's table takes them."""
     left = dict(match)
+    values = [take(field.name, left) for field in table.keys]
+    if left:
+        names = ", ".join(f.name for f in table.keys)
+        raise TargetError(
+            "INVALID_ARGUMENT", f"table '{table.name}' has no key '{next(iter(left))}'; its keys: {names}"
+        )
     key, mask = bytearray(), bytearray()
     prefix = 0
-    for field in table.keys:
-        value = take(field.name, left)
+    for field, value in zip(table.keys, values, strict=True):
         first, second, length = _one_key(table, field, value)
         size = (field.bits + 7) // 8
         key += first.to_bytes(size, "big")
         mask += second.to_bytes(size, "big")
         if field.match_kind == "lpm":
             prefix = length
-    if left:
-        names = ", ".join(f.name for f in table.keys)
-        raise TargetError(
-            "INVALID_ARGUMENT", f"table '{table.name}' has no key '{next(iter(left))}'; its keys: {names}"
-        )
     return bytes(key), bytes(mask), prefix
 
 

@@ -121,6 +121,8 @@ class _Run:
         pattern = pattern.removesuffix("$")
         if re.search(r"[^0-9a-f*]", pattern):
             raise self.error(number, f"malformed packet: {data}")
+        if not port.isdecimal():
+            raise ValueError(port)
         self.expected[int(port)].append(_Expectation(number, pattern, exact))
 
     def do_no_packet(self, number: int, rest: str) -> None:
@@ -141,6 +143,8 @@ class _Run:
         match: dict[str, MatchValue] = {}
         for word in words:
             name, _, value = word.rpartition(":")
+            if _key_name(name) in match:
+                raise self.error(number, f"key '{_key_name(name)}' is given twice")
             match[_key_name(name)] = _match_value(value)
         action, data = self._action(number, call)
         insert(self.target, table, match, action, data, priority=priority)
@@ -163,6 +167,8 @@ class _Run:
         data = {}
         for part in filter(None, (p.strip() for p in match["args"].split(","))):
             name, _, value = part.rpartition(":")
+            if name.strip() in data:
+                raise self.error(number, f"parameter '{name.strip()}' is given twice")
             data[name.strip()] = int(value.strip(), 0)
         name = match["name"]
         return ("NoAction" if name in ("_NoAction", ".NoAction") else name), data

@@ -43,7 +43,7 @@ def test_check_with_macros_and_include_folders(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "width.p4").write_text("const bit<W> x = 1;\n")
     program = tmp_path / "p.p4"
-    program.write_text("#include <width.p4>\n")
+    program.write_text("#include <width.p4>\n" + v1model())
     assert main(["p4", "check", str(program), "-I", str(tmp_path / "lib"), "-D", "W=8"]) == 0
     assert main(["p4", "check", str(program)]) == 2
     assert "cannot find include file" in capsys.readouterr().err
@@ -106,6 +106,10 @@ def test_stf_passes_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("add ipv4_lpm ipv4.dst:10.0.0.0/8 drop", "no action"),
         ("add ipv4_lpm ipv4.dst:10.0.0.0/8 forward(port:1000, mac:1)", "does not fit 9 bits"),
         ("packet x 00", "malformed 'packet'"),
+        ("expect -5 00", "malformed 'expect'"),
+        ("add ipv4_lpm dst:1 dst:2 forward(port:1, mac:1)", "key 'dst' is given twice"),
+        ("add ipv4_lpm dst:1 forward(port:1, port:2)", "parameter 'port' is given twice"),
+        ("add ipv4_lpm src:1 forward(port:1, mac:2)", "has no key 'src'; its keys: hdr.ipv4.dst"),
         ("packet 1 0g", "malformed 'packet'"),
         ("expect 1 zz", "malformed packet"),
         ("mc_node_associate 1 1", "malformed 'mc_node_associate'"),
@@ -201,3 +205,13 @@ def test_run_and_test_say_what_was_logged_and_what_was_stopped(
     assert shown.err.splitlines()[-1] == (
         "netfold: warning: packets recirculated, resubmitted or cloned without end, stopped and dropped: 1"
     )
+
+
+@pytest.mark.parametrize("text", ["", "#include <v1model.p4>\n"])
+def test_a_program_without_main_is_not_correct(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "nothing.p4"
+    path.write_text(text)
+    assert main(["p4", "check", str(path)]) == 2
+    assert "a program without 'main'" in capsys.readouterr().err

@@ -73,7 +73,7 @@ class Bmv2(TableControl):
             self._legacy = LegacyControl(inside, thrift_port)
             self.p4info = text_format.Parse(p4info.read_text(), p4info_pb2.P4Info(), allow_unknown_field=True)
             for digest in self.p4info.digests:
-                self._enable_digest(digest.preamble.id)
+                self._enable_digest(digest)
         except BaseException:
             self.close()
             raise
@@ -206,11 +206,15 @@ class Bmv2(TableControl):
 
     # ---- digests
 
-    def _enable_digest(self, digest_id: int) -> None:
+    def _enable_digest(self, digest: Any) -> None:
         entity = p4runtime_pb2.Entity()
-        entity.digest_entry.digest_id = digest_id
+        entity.digest_entry.digest_id = digest.preamble.id
         entity.digest_entry.config.max_list_size = 1
-        self._write("INSERT", entity)
+        try:
+            self._write("INSERT", entity)
+        except TargetError as error:
+            what = f"digest '{digest.preamble.name}': {error}; BMv2 sends digests of a struct with a name"
+            raise TargetError(error.code, what) from None
 
     def digests(self) -> list[DigestMessage]:
         control, _ = self._alive()
