@@ -18,6 +18,11 @@ PAPERS = {
     "switchgnn": "SwitchGNN: Li et al., Accelerating Distributed Graph Learning by Using Collaborative "
     "In-Network Multicast and Aggregation, USENIX ATC 2025",
     "sylvie": "SYLVIE: 3D-adaptive and Universal System for Large-scale Graph Neural Network Training",
+    "torchgt": "TorchGT: A Holistic System for Large-scale Graph Transformer Training",
+    "swash": "SWASH: distributed dynamic GNN training with sliding-window cache sharing, Proceedings of the "
+    "ACM on Management of Data 3 (3), 2025",
+    "adaptive-graph-transformer": "An account of distributed graph-transformer training with adaptive "
+    "parallelism and sparse operators (no paper)",
 }
 
 

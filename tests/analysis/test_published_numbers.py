@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from pathlib import Path
 
 import pytest
 
 from analysis.published import PAPERS, published_frame, published_values
+from analysis.reproduce.cli import add_commands
 from workloads.errors import InputError
 
 SEEDS = Path(__file__).resolve().parents[3] / "shared" / "seeds"
+UNITS = {"bytes", "change", "factor", "share", "percent", "points", "s", "epochs/s", "samples/s"}
+COUNTED = {"vertices", "edges", "clusters"}
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_number_has_a_unit_and_a_place(paper: str) -> None:
     numbers = published_values(paper)
     for number in numbers.values():
-        assert number.unit in ("bytes", "change", "factor", "share", "percent", "s", "epochs/s")
+        assert number.unit in UNITS | COUNTED
         assert number.place
         assert number.about["metric"]
     frame = published_frame(paper)
@@ -53,17 +58,47 @@ def test_numbers_as_the_seeds_state_them() -> None:
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_number_stands_in_its_seed(paper: str) -> None:
     text = (SEEDS / f"{paper}.txt").read_text(encoding="utf-8").replace(",", "")
-    scales = {"bytes": (1, 1e6, 1e9), "share": (0.01,), "change": (0.01, 1)}
+    scales = {"bytes": (1, 1e6, 1e9), "share": (0.01,), "change": (0.01, 1), "s": (1, 1e-3)}
+    scales |= {"vertices": (1, 1e3, 1e6), "samples/s": (1e3, 1e6)}
     for number in published_values(paper).values():
         written = set()
         for scale in scales.get(number.unit, (1,)):
             value = abs(number.value) / scale
             written |= {
-                f"{value:.{digits}f}" for digits in range(3) if round(value, digits) == round(value, 4)
+                f"{value:.{digits}f}" for digits in range(4) if round(value, digits) == round(value, 4)
             }
-        assert any(one in text for one in written), (number.id, written)
+        whole = "|".join(re.escape(one) for one in written)  # not the 40 of 400 or of 0.40
+        assert re.search(rf"(?<![\d.])(?:{whole})(?!\.?\d)", text), (number.id, written)
+
+
+def test_the_other_seeds_numbers() -> None:
+    torchgt = {name: number.value for name, number in published_values("torchgt").items()}
+    assert torchgt["v-papers-flash-epoch"] / torchgt["v-papers-epoch"] == pytest.approx(
+        torchgt["v-papers"], abs=0.05
+    )
+    assert torchgt["vi-malnet-flash-epoch"] / torchgt["vi-malnet-epoch"] == pytest.approx(
+        torchgt["vi-malnet"], abs=0.05
+    )
+    assert torchgt["kernel-512k-flash"] / torchgt["kernel-512k"] == pytest.approx(torchgt["kernel"], abs=0.1)
+    assert torchgt["longest-1"] / torchgt["longest-1-raw"] == torchgt["longest-1-gain"]
+    assert torchgt["viii-tuned-score"] == torchgt["vii-arxiv-fp32-score"] == 53.81
+    assert published_values("swash")["speed"].value == 9.44
+    assert published_values("adaptive-graph-transformer")["balanced"].value == -0.40
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_reproduce_offers_only_what_it_can_run(paper: str) -> None:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_commands(parser.add_subparsers(parser_class=argparse.ArgumentParser))
+    if paper in ("switchgnn", "sylvie"):
+        assert parser.parse_args(["reproduce", paper]).paper == paper
+    else:
+        with pytest.raises(SystemExit):
+            parser.parse_args(["reproduce", paper])
 
 
 def test_unknown_papers_are_one_line() -> None:
-    with pytest.raises(InputError, match="allowed: switchgnn, sylvie"):
+    with pytest.raises(
+        InputError, match="allowed: switchgnn, sylvie, torchgt, swash, adaptive-graph-transformer"
+    ):
         published_values("atp")
