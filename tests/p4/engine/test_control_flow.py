@@ -92,7 +92,7 @@ CASES: list[tuple[int, int, int, list[int]]] = [
     (6, 0, 0, [0, 0, 0, 9, 1, 2]),
     (7, 0, 0, [0, 0, 3, 3]),
     (8, 0, 0, [0, 0, 0, 0x12, 0x34]),
-    (9, 0, 0, [0, 0, 0, 77]),  # fields of an invalid header read zero, and a write to one stays (as BMv2)
+    (9, 0, 0, [0, 0, 0, 0]),  # fields of an invalid header read zero, and setValid() clears them (as BMv2)
     (10, 9, 0, [9, 0, 1 + 2 + 4 + 5]),
     (10, 0, 0, [0, 0, 0]),
     (10, 255, 0, [255, 0, 12]),
