@@ -41,6 +41,7 @@ def _estimate(label: str, table: pd.DataFrame, summary: dict[str, float], where:
         if layer == 0:
             rest = Part(layer, direction, "weights", whole, weights)
         parts.append(rest)
-        if talking:
+        # A worker that is late finds its messages there: no time, but bytes all the same.
+        if begin >= 0:
             parts.append(Part(layer, direction, "communicate", talking, SIMULATED, shared))
     return Estimate(label, parts, note="simulated")
