@@ -20,13 +20,14 @@ from p4.codegen import generate
 from p4.codegen.build import BuildError
 from p4.lang import load_program
 from p4.targets.bmv2.ports import Ports, VethPorts
+from p4.targets.child import Child
 from p4.targets.names import checked, find
 from p4.targets.target import MatchValue, Packet, Target, TargetError
 from p4.tofino import shell
 
 TOOLS = ("tofino-model", "bf_switchd", "bfshell")
 COMPILER = "bf-p4c"
-_START_S, _STOP_S, _CALL_S = 120.0, 5.0, 120.0
+_START_S, _CALL_S = 120.0, 120.0
 
 
 def missing_tools(*, compile_too: bool = True) -> str:
@@ -77,7 +78,7 @@ class TofinoModel(Target):
         self._pipe = f"bfrt.{program.stem}.pipe"
         self._waiting: list[str] = []
         self._nodes: dict[int, list[int]] = {}
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._children: list[Child] = []
         self._folder = tempfile.TemporaryDirectory(prefix="netfold-tofino-")
         self.folder = Path(self._folder.name)
         self._ports: Ports | None = None
@@ -130,34 +131,20 @@ class TofinoModel(Target):
         self._ports = ports
 
     def _run(self, command: Sequence[str], name: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-            )
-        self._processes.append(process)
-        return process
+        child = Child(command, self.folder / f"{name}.log", cwd=self.folder)
+        self._children.append(child)
+        return child.process
 
     def _check(self) -> None:
-        for process, name in zip(self._processes, TOOLS, strict=False):
-            if process.poll() is not None:
-                said = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()
-                last = f": {said[-1]}" if said else ""
-                raise TargetError("UNAVAILABLE", f"{name} ended (status {process.returncode}){last}")
+        for child, name in zip(self._children, TOOLS, strict=False):
+            status = child.process.poll()
+            if status is not None:
+                raise TargetError("UNAVAILABLE", f"{name} ended (status {status}){child.last_words()}")
 
     def close(self) -> None:
-        for process in reversed(self._processes):
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(_STOP_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-            process.wait()
-        self._processes.clear()
+        for child in reversed(self._children):
+            child.stop()
+        self._children.clear()
         if self._ports is not None:
             self._ports.close()
             self._ports = None

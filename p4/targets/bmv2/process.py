@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from p4.codegen.build import BuildError
+from p4.targets.child import Child
 from p4.targets.target import TargetError
 
 COMPILERS = ("p4c-bm2-ss", "p4c")
 SWITCH = "simple_switch_grpc"
 LOG_LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 _START_S = 60.0
-_STOP_S = 5.0
 
 
 def missing_tools() -> str:
@@ -61,19 +61,12 @@ class SwitchProcess:
         """`interfaces`: the arguments that name the ports; `wrapper`: a command that the switch is run by."""
         self.address = f"unix:{folder / 'p4runtime.sock'}"
         self.log = folder / "switch.txt"  # simple_switch names it so
-        self._console = folder / "console.log"
         command = [*wrapper, SWITCH, *interfaces, "--no-p4", "--device-id", "0"]
         if log_level != "off":
             command += ["--log-file", str(self.log.with_suffix("")), "--log-flush"]
         command += ["--log-level", log_level, "--", "--grpc-server-addr", self.address]
-        # The command runs as it is, with no shell in between, so the signals reach the switch itself.
-        with self._console.open("wb") as console:
-            self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-            )
+        self._child = Child(command, folder / "console.log")
+        self.process = self._child.process
         self._wait_for_socket(folder / "p4runtime.sock")
 
     def _wait_for_socket(self, socket: Path) -> None:
@@ -90,20 +83,11 @@ class SwitchProcess:
         status = self.process.poll()
         if status is None:
             return
-        said = self._console.read_text(errors="replace").strip().splitlines()
         why = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        last = f": {said[-1]}" if said else ""
-        raise TargetError("UNAVAILABLE", f"{SWITCH} ended ({why}){last}")
+        raise TargetError("UNAVAILABLE", f"{SWITCH} ended ({why}){self._child.last_words()}")
 
     def stop(self) -> None:
-        """Ends the switch, by force if it does not go."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-        self.process.wait()
+        self._child.stop()
 
 
 def may_make_networks() -> bool:
