@@ -1,0 +1,8 @@
+"""Dynamic graphs: snapshots of edges that arrive and live for a while, with features, targets and a split in time."""
+
+from __future__ import annotations
+
+from workloads.graphs.dynamic.graph import DynamicGraph
+from workloads.graphs.dynamic.sources import load_dynamic_graph
+
+__all__ = ["DynamicGraph", "load_dynamic_graph"]
