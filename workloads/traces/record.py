@@ -5,7 +5,6 @@ versions.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workloads.errors import InputError
+from workloads.files import write_whole
 from workloads.graphs.graph import Graph
 from workloads.partition import Partition
 
@@ -24,14 +24,7 @@ def write_trace(path: Path, table: pd.DataFrame, facts: dict[str, Any]) -> None:
     """Write it whole or not at all. Raises InputError where the place cannot be written."""
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _KEY: json.dumps(facts).encode()})
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(arrow, temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"output: {path} cannot be written: {error.strerror}") from error
+    write_whole(path, lambda temporary: pq.write_table(arrow, temporary))
 
 
 def trace_facts(path: Path) -> dict[str, Any]:

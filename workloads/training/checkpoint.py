@@ -7,7 +7,6 @@ that all of them have.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from workloads.errors import InputError
+from workloads.files import write_whole
 
 
 class Checkpoints:
@@ -36,14 +36,11 @@ class Checkpoints:
         Raises InputError where the folder cannot be written.
         """
         place = self._place(epoch)
-        temporary = place.with_name(f".{place.name}.{os.getpid()}")
+        content = {"identity": self._identity, "epoch": epoch, **state}
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            torch.save({"identity": self._identity, "epoch": epoch, **state}, temporary)
-            os.replace(temporary, place)
-        except (OSError, RuntimeError) as error:  # torch's zip writer raises the latter on a full disk
-            temporary.unlink(missing_ok=True)
-            told = getattr(error, "strerror", None) or str(error).partition("\n")[0][:80]
+            write_whole(place, lambda temporary: torch.save(content, temporary), what="checkpoint")
+        except RuntimeError as error:  # of torch's zip writer, on a full disk
+            told = str(error).partition("\n")[0][:80]
             raise InputError(f"checkpoint: {place} cannot be written: {told}") from error
         everyone()
         for older in self.epochs():
