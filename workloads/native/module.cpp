@@ -10,6 +10,7 @@ void bind_plan_order(nanobind::module_& m);
 void bind_plan_split(nanobind::module_& m);
 void bind_plan_thin(nanobind::module_& m);
 void bind_quantise(nanobind::module_& m);
+void bind_triangles(nanobind::module_& m);
 }  // namespace netfold
 
 NB_MODULE(_kernels, m) {
@@ -22,4 +23,5 @@ NB_MODULE(_kernels, m) {
     netfold::bind_plan_split(m);
     netfold::bind_plan_thin(m);
     netfold::bind_quantise(m);
+    netfold::bind_triangles(m);
 }
