@@ -27,13 +27,17 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", np.uint8, np.uint32, np.uint64)
 _NEVER = (1 << 64) - 1
 # Passes through ingress and egress; packets stopped and dropped because they went round for ever, looped for
-# ever or found their queue full; assert()s and assume()s that failed.
-STATISTICS = ("passes", "runaways", "endless_loops", "queue_drops", "failed_assertions")
+# ever or found their queue full; assert()s and assume()s that failed; parsers that never reached an end.
+STATISTICS = (
+    *("passes", "runaways", "endless_loops", "queue_drops", "failed_assertions"),
+    "parser_timeouts",
+)
 _PROBLEMS = {
     "runaways": "packets recirculated, resubmitted or cloned without end, stopped and dropped",
     "endless_loops": "packets in a loop or parser without end, stopped and dropped",
     "queue_drops": "packets dropped by a full egress queue",
     "failed_assertions": "assert() or assume() failed",
+    "parser_timeouts": "packets whose parser loops without end: it ended in error.ParserTimeout",
 }
 
 
@@ -49,6 +53,7 @@ class Engine(EngineTables):
     """A program's library loaded, with its own state; several can run side by side."""
 
     def __init__(self, library: Path, *, seed: int = 1) -> None:
+        self.library_path = library
         self.schema = Schema.from_json(library.with_name("schema.json").read_text())
         self._library = open_library(library)
         self._handle = self._library.nf_create(seed)
@@ -68,6 +73,13 @@ class Engine(EngineTables):
 
     def __enter__(self) -> Engine:
         return self
+
+    @property
+    def address(self) -> int:
+        """The handle of nf_* calls, for native code that runs the passes itself (sim/native/p4/program.h)."""
+        if not self._handle:
+            raise TargetError("FAILED_PRECONDITION", "the switch is closed")
+        return int(self._handle)
 
     @property
     def now_us(self) -> int:

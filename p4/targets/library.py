@@ -69,7 +69,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_digest_clear": (None, [c.c_void_p]),
 }
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 
 def open_library(path: Path) -> c.CDLL:

@@ -31,7 +31,7 @@ inline ActionCall call_of(int action, const uint8_t* data, int bytes) {
 
 extern "C" {
 
-int nf_abi_version() { return 2; }
+int nf_abi_version() { return 3; }
 // Null if there is no memory for the program's state.
 void* nf_create(uint64_t seed) {
   try {
@@ -67,14 +67,15 @@ uint64_t nf_output(void* h, const uint8_t** data, const uint64_t** ends, const u
 }
 void nf_clear_output(void* h) { p4::engine(h)->clear_output(); }
 // passes through ingress or egress, packets stopped because they went round for ever, and for a loop without an
-// end, packets dropped by full egress queues, failed assertions
-void nf_statistics(void* h, uint64_t* five) {
+// end, packets dropped by full egress queues, failed assertions, parsers that ended in error.ParserTimeout
+void nf_statistics(void* h, uint64_t* six) {
   p4::Engine* e = p4::engine(h);
-  five[0] = e->passes;
-  five[1] = e->runaways;
-  five[2] = e->endless_loops;
-  five[3] = e->queues().dropped();
-  five[4] = e->context().failed_assertions;
+  six[0] = e->passes;
+  six[1] = e->runaways;
+  six[2] = e->endless_loops;
+  six[3] = e->queues().dropped();
+  six[4] = e->context().failed_assertions;
+  six[5] = e->context().parser_timeouts;
 }
 
 // ---- the passes alone (see above); `next` holds until the next call

@@ -62,6 +62,7 @@ struct Context {
   std::vector<std::string> logged;
   uint64_t log_lines_lost = 0;
   uint64_t failed_assertions = 0;
+  uint64_t parser_timeouts = 0;
   void* const* objects = nullptr;  // those that are used outside the block that holds them
 
   void begin() {

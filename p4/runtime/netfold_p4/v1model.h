@@ -180,6 +180,7 @@ class Pipeline {
     } catch (const ParserError& error) {
       // The packet goes on (v1model): the program reads parser_error.
       std_meta.parser_error = decltype(std_meta.parser_error)(error.code);
+      context_.parser_timeouts += error.code == parser_timeout;
     }
     return in.consumed_bytes();
   }
