@@ -18,8 +18,11 @@ _LINE_EVERY_S = 10.0
 
 
 @contextmanager
-def training_progress(title: str, epochs: int) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Yields a function that takes each epoch's row."""
+def training_progress(
+    title: str, epochs: int, told: Callable[[dict[str, Any]], str] | None = None
+) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Yields a function that takes each epoch's row. told: what to show of a row."""
+    told = told or _state
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, TextColumn("{task.fields[state]}"), console=console, transient=True)
@@ -28,7 +31,7 @@ def training_progress(title: str, epochs: int) -> Iterator[Callable[[dict[str, A
 
     def on_epoch(row: dict[str, Any]) -> None:
         nonlocal last
-        state = _state(row)
+        state = told(row)
         bar.update(task, completed=row["epoch"] + 1, state=state)
         if not console.is_terminal and time.monotonic() - last > _LINE_EVERY_S:
             last = time.monotonic()
