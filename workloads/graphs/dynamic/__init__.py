@@ -1,4 +1,4 @@
-"""Dynamic graphs: snapshots of edges that arrive and live for a while, with features, targets and a split in time."""
+"""Dynamic graphs: snapshots of edges that live for a while, with features, targets, a split in time."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
 """`contacts:N[:T]`: people who meet while an infection goes round; predict who is infectious next (classes).
 
 People live in households, work or learn in groups and meet a few others by chance; housemates meet in most
-intervals, colleagues in some. An infection passes along the contacts of an interval, lasts a while and leaves
-no immunity (SIS), so it neither dies out nor ends and every part of the time line looks alike. What is known
-of a person is an unreliable symptom, missed half the time and false now and then: whether someone is
-infectious is told by the symptoms of those they met. An original snapshot holds the interval's contacts.
+intervals, colleagues now and then. An interval is about as long as an infection lasts; it passes along the
+interval's contacts, at home most easily, and leaves no immunity (SIS): it neither dies out nor ends, and every
+part of the time line looks alike. What is known of a person is an unreliable symptom. Whether someone will be
+infectious is told by those they met. An original snapshot holds the interval's contacts.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +18,12 @@ from workloads.graphs.dynamic.graph import DynamicGraph, distinct_edges, make_dy
 from workloads.graphs.graph import Provenance
 
 LIFETIME, WINDOW = 2, 6
-HOUSEHOLD, GROUP = 4, 12  # people
-AT_HOME, AT_WORK = 0.8, 0.3  # chance that two of a household, of a group, meet in an interval
-BY_CHANCE = 0.5  # contacts a person has by chance in an interval
-INFECT, RECOVER = 0.09, 0.3  # per contact with an infectious person; per interval
-FROM_OUTSIDE = 0.002  # infections of a person per interval from elsewhere
-SYMPTOM, FALSE_SYMPTOM = 0.5, 0.12
+HOUSEHOLD, GROUP = 5, 10  # people
+AT_HOME, AT_WORK = 0.9, 0.03  # chance that two of a household, of a group, meet in an interval
+BY_CHANCE = 0.2  # contacts a person has by chance in an interval
+INFECT_AT_HOME, INFECT, RECOVER = 0.6, 0.2, 0.9  # per contact with an infectious person; per interval
+FROM_OUTSIDE = 0.003  # infections of a person per interval from elsewhere
+SYMPTOM, FALSE_SYMPTOM = 0.85, 0.05
 _WARM_UP = 40
 
 
@@ -35,21 +37,15 @@ def contacts(n: int, snapshots: int, seed: int, lifetime: int, window: int) -> D
     ill = random.random(n) < 0.3
     arrivals, symptoms, states = [], [np.zeros(n, dtype=bool)], []
     for step in range(_WARM_UP + snapshots + 1):
-        chance = random.integers(0, n, (int(n * BY_CHANCE / 2), 2))
-        met = np.concatenate(
-            [
-                at_home[random.random(len(at_home)) < AT_HOME],
-                at_work[random.random(len(at_work)) < AT_WORK],
-                chance,
-            ]
-        )
-        edges = distinct_edges(n, met[:, 0], met[:, 1])
-        exposed = np.bincount(edges[:, 0], weights=ill[edges[:, 1]], minlength=n)
-        exposed += np.bincount(edges[:, 1], weights=ill[edges[:, 0]], minlength=n)
-        caught = random.random(n) < 1 - (1 - FROM_OUTSIDE) * (1 - INFECT) ** exposed
+        home = at_home[random.random(len(at_home)) < AT_HOME]
+        work = at_work[random.random(len(at_work)) < AT_WORK]
+        away = np.concatenate([work, random.integers(0, n, (int(n * BY_CHANCE / 2), 2))])
+        escape = (1 - INFECT_AT_HOME) ** _exposures(home, ill) * (1 - INFECT) ** _exposures(away, ill)
+        caught = random.random(n) < 1 - (1 - FROM_OUTSIDE) * escape
         ill = np.where(ill, random.random(n) >= RECOVER, caught)
         if step >= _WARM_UP:
-            arrivals.append(edges)
+            met = np.concatenate([home, away])
+            arrivals.append(distinct_edges(n, met[:, 0], met[:, 1]))
             states.append(ill)
             symptoms.append(random.random(n) < np.where(ill, SYMPTOM, FALSE_SYMPTOM))
     features = np.ones((snapshots, n, 4), dtype=np.float32)
@@ -65,6 +61,13 @@ def contacts(n: int, snapshots: int, seed: int, lifetime: int, window: int) -> D
     )  # fmt: skip
 
 
+def _exposures(met: npt.NDArray[np.int64], ill: npt.NDArray[np.bool_]) -> npt.NDArray[np.floating]:
+    """float64[n]: how many infectious people each has met."""
+    n = len(ill)
+    first, second = met[:, 0], met[:, 1]
+    return np.bincount(np.r_[first, second], np.r_[ill[second], ill[first]], minlength=n)
+
+
 def _groups(random: np.random.Generator, n: int, size: int) -> npt.NDArray[np.int64]:
     """int64[n]: everyone's group; groups hold size / 2 to 3 size / 2 people, drawn at random."""
     sizes = random.integers(max(1, size // 2), size + size // 2 + 1, n // max(1, size // 2) + 1)
@@ -78,7 +81,7 @@ def _pairs(group: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(group[order]) > 0, True])
     rows = []
-    for first, last in zip(starts[:-1], starts[1:], strict=True):
-        a, b = np.triu_indices(last - first, 1)
+    for first, last in pairwise(starts):
+        a, b = np.triu_indices(int(last - first), 1)
         rows.append(np.stack([order[first + a], order[first + b]], axis=1))
     return np.concatenate(rows)

@@ -111,7 +111,7 @@ def distinct_edges(
     low = np.minimum(sources, targets).astype(np.int64)
     high = np.maximum(sources, targets).astype(np.int64)
     keys = np.unique((low * n + high)[low != high])
-    return np.stack([keys // n, keys % n], axis=1).astype(np.int32) if len(keys) else np.empty((0, 2), np.int32)
+    return np.stack([keys // max(n, 1), keys % max(n, 1)], axis=1).astype(np.int32)
 
 
 def chronological_split(num_snapshots: int) -> tuple[int, int]:
@@ -143,7 +143,7 @@ def make_dynamic_graph(
     train_end, val_end = chronological_split(count)
     if not 1 <= window <= train_end:
         raise InputError(
-            f"window: {window} snapshots given; allowed: 1 to {train_end}, the snapshots to train on of {count}"
+            f"window: {window} snapshots given; allowed: 1 to {train_end}, the training part of {count}"
         )
     if features.dtype != np.float32 or features.shape[:2] != (count, n):
         raise ValueError(f"features: {features.dtype}{features.shape} for {count} snapshots of {n} vertices")
@@ -152,7 +152,10 @@ def make_dynamic_graph(
     indptr, indices = merge_arrivals(n, arrivals, lifetime)
     for array in (*arrivals, *indptr, *indices, features, *(() if targets is None else (targets,))):
         array.flags.writeable = False
-    digest = dynamic_digest(n, arrivals, lifetime, window, features, task, targets, num_classes)
+    digest = dynamic_digest(
+        n, arrivals=arrivals, lifetime=lifetime, window=window, features=features, task=task, targets=targets,
+        num_classes=num_classes,
+    )  # fmt: skip
     return DynamicGraph(
         name, lifetime, window, tuple(arrivals), indptr, indices, None, features, task, targets, num_classes,
         train_end, val_end, provenance, digest,
@@ -161,6 +164,7 @@ def make_dynamic_graph(
 
 def dynamic_digest(
     n: int,
+    *,
     arrivals: Sequence[npt.NDArray[np.int32]],
     lifetime: int,
     window: int,

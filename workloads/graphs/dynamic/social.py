@@ -33,7 +33,8 @@ def social(n: int, snapshots: int, seed: int, lifetime: int, window: int) -> Dyn
     random = np.random.default_rng([seed, 33])
     circles = max(2, n // CIRCLE)
     circle = random.integers(0, circles, n)
-    known = random.standard_normal((circles, INTERESTS))[circle] + 0.3 * random.standard_normal((n, INTERESTS))
+    known = random.standard_normal((circles, INTERESTS))[circle]
+    known = known + 0.3 * random.standard_normal((n, INTERESTS))
     known = (known + NOISE * random.standard_normal((n, INTERESTS))).astype(np.float32)
     # Vertices are numbered by when they join, as in a stream.
     joins = np.zeros(n, dtype=np.int64)
@@ -51,7 +52,7 @@ def social(n: int, snapshots: int, seed: int, lifetime: int, window: int) -> Dyn
         features[t, :there, :INTERESTS] = known[:there]
         features[t, :, INTERESTS] = np.log1p(np.bincount(live.reshape(-1), minlength=n))
         features[t, :there, INTERESTS + 1] = 1
-    notes = f"{circles} circles, {n - late} people at the start; people meet again, are introduced, or by circle"
+    notes = f"{circles} circles, {n - late} people at the start"
     return make_dynamic_graph(
         f"social:{n}:{snapshots}", n, arrivals, Provenance("generated", "growing social graph", seed, notes),
         lifetime=lifetime, window=window, features=features, task="link",
@@ -67,7 +68,7 @@ def _meetings(
 ) -> npt.NDArray[np.int64]:
     """int64[m, 2] who meets among the first `there` people."""
     total = int(MEETINGS * there / 2)
-    found = []
+    found: list[npt.NDArray[np.integer]] = []
     if len(lately):
         again = lately[random.integers(0, len(lately), int(AGAIN * total))]
         found += [again, _introduced(random, lately, there, int(INTRODUCED * total))]

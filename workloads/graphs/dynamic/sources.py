@@ -27,7 +27,8 @@ class Generator:
 
 GENERATORS = {
     "traffic": Generator(
-        traffic.traffic, 2000, 96, traffic.LIFETIME, traffic.WINDOW, "sensors along roads: regression of speeds"
+        traffic.traffic, 2000, 96, traffic.LIFETIME, traffic.WINDOW,
+        "sensors along roads: regression, the speeds that follow",
     ),
     "contacts": Generator(
         contacts.contacts, 4000, 60, contacts.LIFETIME, contacts.WINDOW,
@@ -61,7 +62,8 @@ def load_dynamic_graph(
     if kind not in GENERATORS:
         close = difflib.get_close_matches(kind, GENERATORS, 2)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise InputError(f"dynamic graph {source[:80]!r}: not known{hint}; allowed are {', '.join(GENERATORS)}")
+        names = ", ".join(GENERATORS)
+        raise InputError(f"dynamic graph {source[:80]!r}: not known{hint}; allowed are {names}")
     made = GENERATORS[kind]
     if colon and scale != 1.0:
         raise InputError(f"scale: {scale:g} beside sizes in {source[:80]!r}; give one of them")
@@ -72,8 +74,8 @@ def load_dynamic_graph(
     snapshots = _whole(source, "snapshots", second, MOST_SNAPSHOTS) if second else made.snapshots
     if n < 20 or snapshots < 5 or n * snapshots > MOST_CELLS:
         raise InputError(
-            f"dynamic graph {source[:80]!r}: {n} vertices, {snapshots} snapshots; allowed are 20 or more, 5 or "
-            f"more, and together at most {MOST_CELLS} vertices times snapshots"
+            f"dynamic graph {source[:80]!r}: {n} vertices, {snapshots} snapshots; allowed are 20 or "
+            f"more, 5 or more, and together at most {MOST_CELLS} vertices times snapshots"
         )
     with shown(f"generating {kind}"):
         return made.make(

@@ -19,7 +19,7 @@ from workloads.graphs.graph import Provenance
 LIFETIME, WINDOW = 3, 6
 NEAREST = 3  # roads a sensor opens itself: ~4 per sensor in all, as at crossings
 INTERVALS_A_DAY = 24
-KEPT, CARRIED = 0.3, 0.68  # shares of a sensor's own and its neighbours' congestion that the next interval has
+KEPT, CARRIED = 0.3, 0.68  # shares of its own and of its neighbours' congestion in the next interval
 INCIDENT_RATE, INCIDENT = 0.02, 4.0  # incidents per sensor and interval, and their size
 PROCESS_NOISE, SENSOR_NOISE = 0.1, 0.8
 FREE_SPEED, DAILY = 1.0, 0.4  # in units of the congestion's
@@ -39,7 +39,8 @@ def traffic(n: int, snapshots: int, seed: int, lifetime: int, window: int) -> Dy
     for _ in range(warm_up + snapshots + 1):
         around = np.bincount(ends[:, 0], weights=congestion[ends[:, 1]], minlength=n) / degrees
         incidents = INCIDENT * (random.random(n) < INCIDENT_RATE) * random.random(n)
-        congestion = KEPT * congestion + CARRIED * around + incidents + PROCESS_NOISE * random.standard_normal(n)
+        noise = PROCESS_NOISE * random.standard_normal(n)
+        congestion = KEPT * congestion + CARRIED * around + incidents + noise
         history.append(congestion)
     hours = 2 * np.pi * np.arange(snapshots + 1) / INTERVALS_A_DAY
     speed = FREE_SPEED + DAILY * np.sin(hours)[:, None] - np.stack(history[warm_up:])
@@ -62,5 +63,5 @@ def _roads(places: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
     """int32[e, 2] roads: every sensor with its NEAREST nearest."""
     n = len(places)
     near = min(NEAREST, n - 1)
-    _, found = cKDTree(places).query(places, k=near + 1)
+    found = np.asarray(cKDTree(places).query(places, k=near + 1)[1])
     return distinct_edges(n, np.repeat(np.arange(n), near), found[:, 1:].reshape(-1))
