@@ -179,8 +179,8 @@ class Endpoint:
                 self._sender.uploads.rate.notified(now_ns)
 
     def _on_complete(self, got: Arrived, now_ns: int) -> None:
-        for row in zip(got.round, got.block, got.vertex, got.count, strict=True):
-            round_, number, high, low = (int(x) for x in row)
+        for row in zip(got.round, got.block, got.vertex, got.count, got.flags, strict=True):
+            round_, number, high, low, flags = (int(x) for x in row)
             if self.job.key(round_, number) != (high, low):
                 self.counters.dropped["forged"] += 1
             elif self.state is not State.WAITING or (round_, number) != self._barrier:
@@ -189,7 +189,9 @@ class Endpoint:
             else:
                 self.counters.completions += 1
                 block = -1 if self.exchange is None else self.exchange.number
-                if not self._resent and number != sending(block):  # Karn; the first waits for others' uploads
+                # Karn, for everybody's sake: the report that completed this says whether anyone had to recover.
+                # (The first barrier waits for others' uploads.)
+                if not (self._resent or flags & wire.RESEND or number == sending(block)):
                     self.rtt.measured(now_ns - self._asked_ns)
                 self._completed(now_ns)
 
@@ -369,7 +371,9 @@ class Endpoint:
         self.state, self._barrier, self._resent = State.WAITING, (round_, number), False
         self._asked_ns = now_ns
         self.rtt.progressed()
-        self._send_report(now_ns, 0)
+        recovered = self._receiver is not None and self.exchange is not None and self.exchange.in_network
+        recovered = recovered and bool(self._receiver.bypassed.any())
+        self._send_report(now_ns, wire.RESEND if recovered else 0)
 
     def _send_report(self, now_ns: int, flags: int) -> None:
         round_, number = self._barrier
