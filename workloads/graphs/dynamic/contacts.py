@@ -2,8 +2,8 @@
 
 People live in households, work or learn in groups and meet a few others by chance; housemates meet in most
 intervals, colleagues now and then. An interval is about as long as an infection lasts; it passes along the
-interval's contacts, at home most easily, and leaves no immunity (SIS): it neither dies out nor ends, and every
-part of the time line looks alike. What is known of a person is an unreliable symptom. Whether someone will be
+interval's contacts, at home most easily, and leaves no immunity (SIS): it never dies out, and every part of the
+time line looks alike. What is known of a person is an unreliable symptom. Whether someone will be
 infectious is told by those they met. An original snapshot holds the interval's contacts.
 """
 
@@ -61,11 +61,11 @@ def contacts(n: int, snapshots: int, seed: int, lifetime: int, window: int) -> D
     )  # fmt: skip
 
 
-def _exposures(met: npt.NDArray[np.int64], ill: npt.NDArray[np.bool_]) -> npt.NDArray[np.floating]:
+def _exposures(met: npt.NDArray[np.int64], ill: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     """float64[n]: how many infectious people each has met."""
     n = len(ill)
     first, second = met[:, 0], met[:, 1]
-    return np.bincount(np.r_[first, second], np.r_[ill[second], ill[first]], minlength=n)
+    return np.bincount(np.r_[first, second], np.r_[ill[second], ill[first]], minlength=n).astype(float)
 
 
 def _groups(random: np.random.Generator, n: int, size: int) -> npt.NDArray[np.int64]:
