@@ -7,7 +7,7 @@ Filters are `netfold.type == 3`, `netfold.vertex`, `netfold.values`, and so on b
 from __future__ import annotations
 
 from emulator.wire import AGGREGATION_PORT, LAYOUT, VALUES_PER_PACKET
-from emulator.wire_layout import Field
+from p4.wire_layout import Field
 
 _VALUE_BYTES = LAYOUT.headers["values"][0].bits // 8
 _SUMMARY = ("job", "block", "round", "vertex", "chunk", "worker", "count")  # of the Info column

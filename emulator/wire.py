@@ -6,7 +6,7 @@
     put(frames, "agg", "resend", 1)                     # a field smaller than a byte
     seal(frames)                                        # the IPv4 checksum, last
 
-Everything is derived from p4/programs/include/wire.p4 (emulator/wire_layout.py). Names are those of the P4
+Everything is derived from p4/programs/include/wire.p4 (p4/wire_layout.py). Names are those of the P4
 headers; fields smaller than a byte share one numpy field with their neighbours (`version_ihl`, `dscp_ecn`,
 `flags_fragment`, and `flags` in `agg`), and `BITS` says where each lies. `Netfold`, the scapy layer, is made
 when first asked for.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from emulator.wire_layout import Field, layout
+from p4.wire_layout import Field, layout
 
 LAYOUT = layout()
 AGGREGATION_PORT = LAYOUT.constants["AGGREGATION_PORT"]
@@ -30,7 +30,7 @@ PROTOCOL_UDP = LAYOUT.constants["PROTOCOL_UDP"]
 DEFAULT_TTL = 64  # RFC 1700's recommendation
 
 if TYPE_CHECKING:
-    from emulator.wire_table import PacketType
+    from p4.wire_table import PacketType
 else:
     PacketType = IntEnum("PacketType", [(n.upper(), v) for n, v in LAYOUT.enums["packet_type_t"]])
 

@@ -24,8 +24,8 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
-from emulator import wire_layout
 from emulator.wire import AGGREGATION_PORT, LAYOUT, VALUES_PER_PACKET
+from p4 import wire_layout
 
 _ZEROS: list[Any] = [0] * VALUES_PER_PACKET
 _WHOLE = {8: ByteField, 16: ShortField, 32: IntField}

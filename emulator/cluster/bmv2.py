@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emulator.cluster.control import SwitchJob, defines
-from emulator.cluster.topology import Switch, Topology
+from emulator.cluster.topology import Topology
+from p4.control.fabric import Switch
+from p4.control.switchgnn import SwitchJob, defines
 from p4.programs import SWITCHGNN
 from p4.targets import Target
 from p4.targets.batch import Batch, pack, unpack

@@ -20,18 +20,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emulator.cluster.control import EVENTS, SwitchJob, build_switch, install, resume
 from emulator.cluster.errors import ClusterError
 from emulator.cluster.faults import Faults
 from emulator.cluster.measured import Measured, named_kinds
 from emulator.cluster.meter import NOT_BEGUN, Meter, cluster_port
 from emulator.cluster.settings import Settings
 from emulator.cluster.station import Station
-from emulator.cluster.topology import Switch, Topology
+from emulator.cluster.topology import Topology
 from emulator.cluster.worker import Shared, WorkerSetup, worker_main
 from emulator.host import EthDev, Lcore, LcoreError, ShmEnd, ShmLink
-from emulator.protocol.loader import needs
 from emulator.switch import EngineSwitch
+from p4.control.adjacency import needs
+from p4.control.fabric import Switch
+from p4.control.switchgnn import EVENTS, SwitchJob, build_switch, install, resume
 from p4.targets import Target
 from workloads.plan import Plan
 

@@ -12,8 +12,9 @@ from emulator.protocol.dcqcn import DcqcnConfig
 from emulator.protocol.endpoint import Endpoint, Timing
 from emulator.protocol.frames import Frames, Job
 from emulator.protocol.layout import Share
-from emulator.protocol.loader import Array, Ints, Loader
+from emulator.protocol.loader import Ints, Loader
 from emulator.wire import FRAME, FRAME_BYTES, PacketType
+from p4.control.adjacency import Array
 from workloads.plan import Plan
 
 Bytes = npt.NDArray[np.uint8]

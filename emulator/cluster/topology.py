@@ -1,4 +1,4 @@
-"""Who is connected to whom: workers, switches, ports and addresses of a star or a two-level leaf-spine."""
+"""A cluster's shape as a user may ask for it, and its jobs; p4/control/fabric.py has ports and addresses."""
 
 from __future__ import annotations
 
@@ -8,38 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from emulator.protocol.frames import Job
+from p4.control.fabric import FIRST_IP, GATEWAY_MAC, MOST_PORTS, SWITCH_IP, Fabric, worker_mac
 from workloads.errors import InputError
 
-FIRST_IP = 0x0A000001  # 10.0.0.1 is worker 0
-SWITCH_IP = 0x0AFF0001  # 10.255.0.1: where uploads and reports go, whichever switch serves them
-GATEWAY_MAC = bytes.fromhex("02ff00000001")  # locally administered
-MOST_PORTS = 500  # bit<9> ports, a few of which the program uses itself
-
 
 @dataclass(frozen=True)
-class Switch:
-    """One switch. kind: "star", "leaf" or "spine". links: for each port, the name of the node there."""
-
-    name: str
-    kind: str
-    number: int
-    links: tuple[str, ...]
-
-    def port_to(self, node: str) -> int:
-        """The port that leads to a node next to it."""
-        return self.links.index(node)
-
-
-@dataclass(frozen=True)
-class Topology:
-    """racks = 0: a star; else leaves of workers / racks workers each, and spines above them.
+class Topology(Fabric):
+    """A `Fabric` that can be built.
 
     Raises InputError for a shape that does not come out even or has more ports than a switch.
     """
-
-    workers: int
-    racks: int = 0
-    spines: int = 0
 
     def __post_init__(self) -> None:
         if self.workers < 2:
@@ -48,45 +26,8 @@ class Topology:
             raise InputError(f"racks: {self.workers} workers cannot be spread evenly over {self.racks} racks")
         if self.racks and self.spines < 1:
             raise InputError(f"racks: {self.racks} leaves need at least one spine")
-        ports = max(self.per_leaf + self.spines, self.racks)
-        if ports > MOST_PORTS:
-            raise InputError(f"workers: {ports} ports on one switch; at most {MOST_PORTS}")
-
-    @property
-    def per_leaf(self) -> int:
-        """Workers under one leaf, or at the star's switch."""
-        return self.workers // max(self.racks, 1)
-
-    @property
-    def leaves(self) -> int:
-        """Switches that workers are connected to."""
-        return max(self.racks, 1)
-
-    def leaf_of(self, worker: int) -> int:
-        """The number of the leaf that a worker is connected to."""
-        return worker // self.per_leaf
-
-    def rack(self, leaf: int) -> range:
-        """The workers of a leaf."""
-        return range(leaf * self.per_leaf, (leaf + 1) * self.per_leaf)
-
-    @property
-    def switches(self) -> list[Switch]:
-        """Leaves first. Workers are on a leaf's ports from 0 on, then the spines."""
-        if not self.racks:
-            return [Switch("switch", "star", 0, tuple(f"worker{w}" for w in range(self.workers)))]
-        up = tuple(f"spine{s}" for s in range(self.spines))
-        leaves = [
-            Switch(f"leaf{i}", "leaf", i, tuple(f"worker{w}" for w in self.rack(i)) + up)
-            for i in range(self.racks)
-        ]
-        down = tuple(f"leaf{i}" for i in range(self.racks))
-        return leaves + [Switch(f"spine{s}", "spine", s, down) for s in range(self.spines)]
-
-    @property
-    def nodes(self) -> list[str]:
-        """Every worker and switch by name."""
-        return [f"worker{w}" for w in range(self.workers)] + [switch.name for switch in self.switches]
+        if self.most_ports > MOST_PORTS:
+            raise InputError(f"workers: {self.most_ports} ports on one switch; at most {MOST_PORTS}")
 
     def jobs(self, number: int, secret: int) -> Sequence[Job]:
         """One `Job` per worker."""
@@ -95,8 +36,3 @@ class Topology:
         return [
             Job(number, w, self.workers, ip, mac, SWITCH_IP, GATEWAY_MAC, secret) for w in range(self.workers)
         ]
-
-
-def worker_mac(worker: int) -> bytes:
-    """02:00:00:00:xx:xx, locally administered."""
-    return bytes.fromhex("02000000") + worker.to_bytes(2, "big")

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.cluster.bmv2 import PacketwiseSwitch
-from emulator.cluster.control import EVENTS, SwitchJob, build_switch, install, resume
 from emulator.cluster.errors import ClusterError
 from emulator.cluster.faults import Faults
 from emulator.cluster.line import FAULT_COUNTS, Bytes, Line
@@ -23,9 +22,11 @@ from emulator.cluster.measured import Measured, named_kinds
 from emulator.cluster.pcap import PortCapture
 from emulator.cluster.settings import Settings
 from emulator.cluster.station import Station
-from emulator.cluster.topology import Switch, Topology
+from emulator.cluster.topology import Topology
 from emulator.protocol.endpoint import NEVER
-from emulator.protocol.loader import needs, words
+from p4.control.adjacency import needs, words
+from p4.control.fabric import Switch
+from p4.control.switchgnn import EVENTS, SwitchJob, build_switch, install, resume
 from p4.targets import Target
 from p4.targets.batch import Batch
 from p4.targets.engine import Engine

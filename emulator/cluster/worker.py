@@ -16,8 +16,8 @@ from emulator.cluster.meter import Meter
 from emulator.cluster.station import Station, as_frames
 from emulator.host import EthDev, Mbufs, Mempool, ShmEnd, ShmEthDev, wait
 from emulator.protocol.endpoint import NEVER
-from emulator.protocol.loader import words
 from emulator.wire import FRAME_BYTES
+from p4.control.adjacency import words
 from workloads.plan import Plan
 
 RX_BURST = 256  # larger bursts than the wire's make the work per burst count less

@@ -11,32 +11,20 @@ import numpy.typing as npt
 
 from emulator import wire
 from emulator.wire import PacketType
+from p4.control.adjacency import MOST_BLOCKS, READY, finishing, sending
 
 Frames = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
+__all__ = [
+    *("MOST_BLOCKS", "READY", "finishing", "sending"),  # what a block is called on the wire
+    *("Arrived", "FrameMaker", "Frames", "Ints", "Job", "join"),
+]
 
 # The UDP source port tells who sent a contribution; results keep the last contributor's (as do partials), so
 # a marked result says whom to slow down. IANA's dynamic ports begin here.
 FIRST_SOURCE_PORT = 49152
 MOST_WORKERS = 2**16 - FIRST_SOURCE_PORT
 ECN_CAPABLE, ECN_MARKED = 2, 3  # RFC 3168: ECT(0) and CE
-# A block is two numbers on the wire: the odd one is the block itself, in which its uploads are made and whose
-# barrier says that all have left; the even one after it is the barrier that all results are in. Number 0 is
-# the barrier before a job's first propagation. So barriers pass in ascending order of (round, number).
-READY = 0
-
-
-def sending(block: int) -> int:
-    """The number of plan block `block`, and of the barrier after its uploads."""
-    return 2 * block + 1
-
-
-def finishing(block: int) -> int:
-    """The number of the barrier after the block's results."""
-    return 2 * block + 2
-
-
-MOST_BLOCKS = (2**16 - 2) // 2
 
 
 @dataclass(frozen=True, eq=False)

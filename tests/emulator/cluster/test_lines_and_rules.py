@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from emulator import wire
-from emulator.cluster.control import SwitchJob, defines
 from emulator.cluster.faults import LinkFaults, parse_faults
 from emulator.cluster.line import Line
 from emulator.cluster.meter import _as_host_faults
 from emulator.cluster.station import as_bytes, as_frames
 from emulator.cluster.topology import Topology
-from emulator.protocol.loader import Needs
+from p4.control.adjacency import Needs
+from p4.control.switchgnn import SwitchJob, defines
 from workloads.errors import InputError
 
 COUNT = 20_000

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from emulator.cluster.bmv2 import PacketwiseSwitch, bmv2_switch
-from emulator.cluster.control import SwitchJob, build_switch
 from emulator.cluster.faults import parse_faults
-from emulator.cluster.topology import Switch, Topology
+from emulator.cluster.topology import Topology
 from emulator.cluster.virtual import VirtualCluster
+from p4.control.fabric import Switch
+from p4.control.switchgnn import SwitchJob, build_switch
 from p4.targets import Engine
 
 

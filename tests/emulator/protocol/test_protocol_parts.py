@@ -16,9 +16,10 @@ from emulator.protocol.codec import HIGHEST, LOWEST, Codec, scale_for
 from emulator.protocol.dcqcn import DcqcnConfig, NotificationPoint, ReactionPoint
 from emulator.protocol.frames import FIRST_SOURCE_PORT, FrameMaker, join
 from emulator.protocol.layout import Share
-from emulator.protocol.loader import Array, Loader, needs, words
+from emulator.protocol.loader import Loader
 from emulator.protocol.rtt import INITIAL_NS, RttEstimator
 from emulator.wire import BYPASS, PacketType
+from p4.control.adjacency import Array, needs, words
 from workloads.errors import InputError
 
 MS = 1_000_000

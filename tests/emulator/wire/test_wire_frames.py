@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from emulator import wire, wire_layout, wire_table
+from emulator import wire
+from p4 import wire_layout, wire_table
 from p4.targets import Engine
 from p4.targets.engine import Batch
 
 
 def test_the_generated_table_is_up_to_date():
-    assert wire_layout.TABLE.read_text() == wire_layout.table_text(), "run: python -m emulator.wire_layout"
+    assert wire_layout.TABLE.read_text() == wire_layout.table_text(), "run: python -m p4.wire_layout"
 
 
 def test_a_changed_wire_p4_is_read_afresh(monkeypatch):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from emulator.cluster.topology import FIRST_IP, SWITCH_IP, Switch, Topology, worker_mac
-from emulator.protocol.loader import Needs
+from p4.control.adjacency import Needs
+from p4.control.fabric import FIRST_IP, SWITCH_IP, Fabric, Switch, worker_mac
 from p4.targets import Target
 
 RECIRCULATE_SESSION, RECIRCULATE_PORT = 1, 510
@@ -25,7 +25,7 @@ class SwitchJob:
     needs: Needs
 
 
-def defines(topology: Topology, jobs: Sequence[SwitchJob]) -> dict[str, str]:
+def defines(topology: Fabric, jobs: Sequence[SwitchJob]) -> dict[str, str]:
     """The program's sizes for these jobs: powers of two, and not too small, so that one build serves many."""
     wanted = {
         "AGGREGATORS": (sum(job.needs.aggregators for job in jobs), 16_384),
@@ -38,7 +38,7 @@ def defines(topology: Topology, jobs: Sequence[SwitchJob]) -> dict[str, str]:
     return {name: str(max(least, 1 << (need - 1).bit_length())) for name, (need, least) in wanted.items()}
 
 
-def build_switch(topology: Topology, jobs: Sequence[SwitchJob]) -> Path:
+def build_switch(topology: Fabric, jobs: Sequence[SwitchJob]) -> Path:
     """The engine's library of switchgnn.p4 in these jobs' sizes; compiled once, then from the cache."""
     return _build(tuple(defines(topology, jobs).items()))
 
@@ -53,7 +53,7 @@ def _build(sizes: tuple[tuple[str, str], ...]) -> Path:
     return build(generate(load_program(SWITCHGNN, defines=dict(sizes))))
 
 
-def install(target: Target, switch: Switch, topology: Topology, jobs: Sequence[SwitchJob]) -> None:
+def install(target: Target, switch: Switch, topology: Fabric, jobs: Sequence[SwitchJob]) -> None:
     """Everything but the adjacency, which the workers load."""
     target.clone_session(RECIRCULATE_SESSION, port=RECIRCULATE_PORT)
     for worker in range(topology.workers):
@@ -89,7 +89,7 @@ def install(target: Target, switch: Switch, topology: Topology, jobs: Sequence[S
         _reach(target, switch, topology, job.number)
 
 
-def _reach(target: Target, switch: Switch, topology: Topology, job: int) -> None:
+def _reach(target: Target, switch: Switch, topology: Fabric, job: int) -> None:
     """Where a job's results and completions go."""
     if switch.kind == "spine":
         # It answers leaves: their numbers stand in the packets' worker field.
@@ -109,7 +109,7 @@ def _reach(target: Target, switch: Switch, topology: Topology, job: int) -> None
     target.multicast_group(job, [(_port(switch, topology, worker), worker) for worker in near])
 
 
-def _port(switch: Switch, topology: Topology, worker: int) -> int:
+def _port(switch: Switch, topology: Fabric, worker: int) -> int:
     """The port towards a worker. Different workers behind other leaves are reached by different spines."""
     if switch.kind == "spine":
         return topology.leaf_of(worker)
@@ -125,7 +125,7 @@ def _mac(worker: int) -> int:
 def resume(
     target: Target,
     switch: Switch,
-    topology: Topology,
+    topology: Fabric,
     jobs: Sequence[SwitchJob],
     passed: Mapping[int, tuple[int, int]],
 ) -> None:

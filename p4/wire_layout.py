@@ -1,8 +1,8 @@
 """The layout of the headers in p4/programs/include/wire.p4, read through p4.lang.
 
-Parsing P4 takes a third of a second, so the layout is also kept as a generated table, emulator/wire_table.py,
+Parsing P4 takes a third of a second, so the layout is also kept as a generated table, p4/wire_table.py,
 with the digest of the text it was made from: `layout()` takes the table if the text is still that one and
-parses otherwise. `python -m emulator.wire_layout` writes the table anew.
+parses otherwise. `python -m p4.wire_layout` writes the table anew.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-WIRE = Path(__file__).parents[1] / "p4" / "programs" / "include" / "wire.p4"
+WIRE = Path(__file__).parent / "programs" / "include" / "wire.p4"
 TABLE = Path(__file__).with_name("wire_table.py")
 # The headers of one frame in their order, by the names that switchgnn.p4 gives them.
 STACK = {
@@ -44,7 +44,7 @@ class Layout(NamedTuple):
 
 def layout() -> Layout:
     """The layout of wire.p4 as it is now. Raises p4.lang.P4Error if it is not valid P4."""
-    from emulator import wire_table  # noqa: PLC0415  (this module also writes it)
+    from p4 import wire_table  # noqa: PLC0415  (this module also writes it)
 
     text = WIRE.read_bytes()
     if hashlib.sha256(text).hexdigest() != wire_table.SHA256:
@@ -85,7 +85,7 @@ def table_text() -> str:
     text = WIRE.read_bytes()
     found = parse(text.decode())
     lines = [
-        '"""Generated from p4/programs/include/wire.p4 by `python -m emulator.wire_layout`: do not edit."""',
+        '"""Generated from p4/programs/include/wire.p4 by `python -m p4.wire_layout`: do not edit."""',
         "",
         "from enum import IntEnum",
         "",

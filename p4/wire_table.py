@@ -1,4 +1,4 @@
-"""Generated from p4/programs/include/wire.p4 by `python -m emulator.wire_layout`: do not edit."""
+"""Generated from p4/programs/include/wire.p4 by `python -m p4.wire_layout`: do not edit."""
 
 from enum import IntEnum
 
