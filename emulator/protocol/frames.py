@@ -16,8 +16,16 @@ from p4.control.adjacency import MOST_BLOCKS, READY, finishing, sending
 Frames = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
 __all__ = [
-    *("MOST_BLOCKS", "READY", "finishing", "sending"),  # what a block is called on the wire
-    *("Arrived", "FrameMaker", "Frames", "Ints", "Job", "join"),
+    "MOST_BLOCKS",
+    "READY",
+    "Arrived",
+    "FrameMaker",
+    "Frames",
+    "Ints",
+    "Job",
+    "finishing",
+    "join",
+    "sending",
 ]
 
 # The UDP source port tells who sent a contribution; results keep the last contributor's (as do partials), so
