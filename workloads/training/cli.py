@@ -168,23 +168,26 @@ def _trained(
     """(settings, what the run left), the latter on worker 0 only."""
     from workloads.training import launch  # noqa: PLC0415
     from workloads.training.failure import LESS_MEMORY, out_of_memory  # noqa: PLC0415
+    from workloads.training.member import join_torchrun  # noqa: PLC0415
     from workloads.training.prepare import Keeping, make_jobs  # noqa: PLC0415
     from workloads.training.records import settings  # noqa: PLC0415
 
+    member = join_torchrun(options, args.workers)
     try:
-        rank = launch.torchrun_rank(args.workers)
         graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=True)
         data = training_data(graph, args.seed)
         partition = partition_graph(graph, args.workers, method=args.partition, seed=args.seed)
         keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
         about = settings(graph, partition, data, options)
         with training_progress(f"{options.system} {options.model}", options.epochs) as on_epoch:
-            if rank is None:
+            if member is None:
                 jobs = make_jobs(graph, partition, data, options, keeping=keeping)
                 return about, launch.train_cluster(jobs, on_epoch)
-            [job] = make_jobs(graph, partition, data, options, ranks=[rank], keeping=keeping)
-            return about, launch.train_member(job, on_epoch)
+            [job] = make_jobs(graph, partition, data, options, ranks=[member.rank], keeping=keeping)
+            return about, member.train(job, on_epoch)
     except Exception as error:
+        if member is not None:
+            member.fail(error)
         if not isinstance(error, InputError) and out_of_memory(error):
             raise InputError(f"train: out of memory; {LESS_MEMORY}") from None
         raise

@@ -11,24 +11,27 @@ import faulthandler
 import multiprocessing
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import torch.distributed as dist
 
 from workloads.errors import InputError
 from workloads.training.device import choose_device
 from workloads.training.failure import LESS_MEMORY, describe
+from workloads.training.wire import LostWorkerError
 from workloads.training.worker import Job, Trained, train_worker
 
 _GRACE_S = 1.0
+Result = TypeVar("Result")
 
 
 class WorkerError(InputError):
@@ -43,12 +46,15 @@ class WorkerError(InputError):
 
 @dataclass
 class _Failure:
-    """Why a worker failed; at: time.monotonic() of it, which processes of one machine share."""
+    """Why a worker failed; at: time.monotonic() of it, which processes of one machine share. follows: it only
+    missed another worker.
+    """
 
     rank: int
     reason: str
     at: float
     report: str = ""
+    follows: bool = False
 
 
 def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -> Trained:
@@ -56,25 +62,39 @@ def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -
 
     Raises WorkerError when a worker fails or dies; all others are ended first.
     """
+    return run_cluster(jobs, on_epoch, train_worker)
+
+
+def run_cluster(
+    jobs: Sequence[Any], on_epoch: Callable[[dict[str, Any]], None], work: Callable[..., Result | None]
+) -> Result:
+    """As `train_cluster`, for any work. work: called in each process as `train_worker` is; a job has
+    `options.device`, `local.rank` and `local.workers`.
+    """
     choose_device(jobs[0].options.device, 0, len(jobs))  # complain here rather than in every worker
     context = multiprocessing.get_context("forkserver")
     # torch's optimisers import torch._dynamo when first made, which takes as long as torch itself.
-    context.set_forkserver_preload(["workloads.training.worker", "torch._dynamo"])
+    context.set_forkserver_preload([work.__module__, "torch._dynamo"])
     with tempfile.TemporaryDirectory(prefix="netfold-train-") as folder:
-        rendezvous = (Path(folder) / "rendezvous").as_uri()
+        rendezvous = str(Path(folder) / "rendezvous")
         processes, connections = [], []
         try:
             for job in jobs:
                 ours, theirs = context.Pipe()
-                arguments = (job, rendezvous, theirs)
+                arguments = (job, rendezvous, theirs, work)
                 name = f"worker {job.local.rank}"
                 process = context.Process(target=_run, args=arguments, name=name, daemon=True)
-                process.start()
+                try:
+                    process.start()
+                except (OSError, EOFError):  # it died while it was being told its job
+                    whom = f"worker {job.local.rank} of {len(jobs)}"
+                    raise WorkerError(f"{whom} ended while it started; all workers were ended") from None
                 theirs.close()
                 processes.append(process)
                 connections.append(ours)
             with _interrupts() as interrupts:
-                return _follow(processes, connections, on_epoch, interrupts)
+                result: Result = _follow(processes, connections, on_epoch, interrupts)
+                return result
         finally:
             for process in processes:
                 process.kill()
@@ -82,48 +102,6 @@ def train_cluster(jobs: list[Job], on_epoch: Callable[[dict[str, Any]], None]) -
                 process.join()
             for connection in connections:
                 connection.close()
-
-
-def torchrun_rank(workers: int) -> int | None:
-    """Which worker this process is when torchrun started it (on one machine or many), else None.
-
-    Raises InputError when torchrun started another number of processes.
-    """
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return None
-    started = int(os.environ["WORLD_SIZE"])
-    if started != workers:
-        raise InputError(f"workers: {workers} given, but torchrun started {started} processes")
-    return int(os.environ["RANK"])
-
-
-def train_member(job: Job, on_epoch: Callable[[dict[str, Any]], None]) -> Trained | None:
-    """Train as the worker that torchrun started this process for; the results, on worker 0."""
-    faulthandler.enable()
-    local_rank, local_workers = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    device = choose_device(job.options.device, local_rank, local_workers)
-    try:
-        return train_worker(job, "env://", on_epoch, device=device, stop=_stop_on_signal())
-    except Exception as error:
-        if not isinstance(error, InputError):
-            traceback.print_exc()
-        line = f"worker {job.local.rank} of {job.local.workers} failed: {describe(error)}"
-        print(f"netfold: error: {line}", file=sys.stderr, flush=True)
-        os._exit(2)  # without asking gloo's threads, which may wait for a peer that is gone
-
-
-def _stop_on_signal() -> Callable[[], bool]:
-    """Under torchrun: whether SIGINT or SIGTERM has come. The second one ends the process as usual."""
-    came: list[int] = []
-
-    def take(number: int, frame: Any) -> None:
-        if came:
-            raise KeyboardInterrupt
-        came.append(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, take)
-    return lambda: bool(came)
 
 
 @contextmanager
@@ -147,12 +125,12 @@ def _follow(
     connections: list[Connection],
     on_epoch: Callable[[dict[str, Any]], None],
     interrupts: list[int],
-) -> Trained:
+) -> Any:
     """Read what the workers say until every one of them has ended."""
     told = False
     open_ends = dict(zip(connections, range(len(connections)), strict=True))
     failures: list[_Failure] = []
-    result: Trained | None = None
+    result: Any = None
     deadline = float("inf")
     while open_ends:
         ready = wait(list(open_ends), timeout=0.2)
@@ -187,7 +165,7 @@ def _follow(
             if time.monotonic() > deadline:
                 break
     if failures:
-        first = min(failures, key=lambda failure: failure.at)
+        first = min(failures, key=lambda failure: (failure.follows, failure.at))
         line = f"worker {first.rank} of {len(processes)} {first.reason}; all workers were ended"
         raise WorkerError(line, first.report)
     assert result is not None
@@ -201,7 +179,7 @@ def _ending(code: int | None) -> str:
     return f"ended with status {code}"
 
 
-def _run(job: Job, rendezvous: str, connection: Connection) -> None:
+def _run(job: Any, rendezvous: str, connection: Connection, work: Callable[..., Any]) -> None:
     """The process of one worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -211,15 +189,17 @@ def _run(job: Job, rendezvous: str, connection: Connection) -> None:
     local = job.local
     try:
         device = choose_device(job.options.device, local.rank, local.workers)
-        result = train_worker(
-            job, rendezvous, lambda row: connection.send(("epoch", row)), device=device, stop=connection.poll
+        store = dist.FileStore(rendezvous, local.workers)
+        result = work(
+            job, store, lambda row: connection.send(("epoch", row)), device=device, stop=connection.poll
         )
         if result is not None:
             connection.send(("result", result))
     except BaseException as error:
         at = time.monotonic()
         report = "" if isinstance(error, InputError) else traceback.format_exc()
-        connection.send(("failed", (f"failed: {describe(error)}", at, report)))
+        follows = isinstance(error, LostWorkerError)
+        connection.send(("failed", (f"failed: {describe(error)}", at, report, follows)))
     connection.close()
     # Threads of gloo may still wait for a peer that is gone: leave without asking them.
     os._exit(0)

@@ -6,6 +6,8 @@ devices.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -74,6 +76,25 @@ class Wire:
             dist.all_reduce(values, group=self._group)
         return sent
 
+    def barrier(self) -> None:
+        """Return when all workers have called it, however long they take: writing to a slow disk is no
+        failure, and whoever started the workers ends this one when another is lost.
+        """
+        with _told_as_lost():
+            dist.barrier()
+
+    def gather(self, value: Any, *, everywhere: bool = True) -> list[Any]:
+        """What each worker has, by rank, on all of them or on worker 0 alone (Nones elsewhere). Patient, as
+        `barrier`.
+        """
+        every: list[Any] = [None] * self.workers
+        with _told_as_lost():
+            if everywhere:
+                dist.all_gather_object(every, value)
+            else:
+                dist.gather_object(value, every if self.rank == 0 else None)
+        return every
+
     def swap(self, message: Tensor, to: int, arriving: Tensor, source: int) -> None:
         """Send one message and receive another; empty ones are not sent."""
         sends: list[Any] = []
@@ -93,9 +114,20 @@ class Wire:
                     raise LostWorkerError(_told(peer, str(error))) from error
 
 
+@contextmanager
+def _told_as_lost() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise LostWorkerError(f"a worker is gone ({_plain(str(error))})") from error
+
+
 def _told(peer: int, reason: str) -> str:
     if "imed out" in reason:
         return f"worker {peer} did not answer in time; it hangs, or an epoch needs a longer --timeout"
+    return f"worker {peer} is gone ({_plain(reason)})"
+
+
+def _plain(reason: str) -> str:
     plain = reason.partition("] ")[2].partition(" [")[0] or reason  # gloo begins with a place of its own
-    plain = plain.splitlines()[0][:80]
-    return f"worker {peer} is gone ({plain})"
+    return plain.splitlines()[0][:80]

@@ -81,13 +81,14 @@ class Trained:
 
 def train_worker(
     job: Job,
-    init_method: str,
+    store: dist.Store,
     report: Callable[[dict[str, Any]], None],
     *,
     device: torch.device,
     stop: Callable[[], bool] = lambda: False,
 ) -> Trained | None:
-    """Join the group and train. Worker 0 reports each epoch's row and returns the whole run's tables.
+    """Join the group that meets at `store`, and train. Worker 0 reports each epoch's row and returns the
+    whole run's tables.
 
     When `stop` is true of any worker, all of them end after the same epoch, with a checkpoint where the job
     has a folder for it.
@@ -98,7 +99,7 @@ def train_worker(
     local = job.local
     dist.init_process_group(
         backend(device),
-        init_method=init_method,
+        store=store,
         rank=local.rank,
         world_size=local.workers,
         timeout=timedelta(seconds=START_S),
@@ -107,13 +108,13 @@ def train_worker(
     # Transfers run beside the all-reduce and beside evaluation, so each has a group of its own.
     wires = [Wire(local.rank, local.workers, dist.new_group(timeout=patience), device) for _ in range(3)]
     training = Training(job, device, wires)
-    try:
-        training.run(report, stop)
-        return training.gathered()
-    finally:
-        training.exchange.close()
-        training.evaluation.close()
-        dist.destroy_process_group()
+    training.run(report, stop)
+    result = training.gathered()
+    # Not so when something fails: a lane may wait for a peer then, and the caller ends the process.
+    training.exchange.close()
+    training.evaluation.close()
+    dist.destroy_process_group()
+    return result
 
 
 class Training:
@@ -176,13 +177,12 @@ class Training:
             "times": self.times,
             "traffic": [asdict(record) for record in self.exchange.traffic],
         }
-        self.checkpoints.save(epoch, state, dist.barrier)
+        self.checkpoints.save(epoch, state, self.wire.barrier)
 
     def _resumed(self) -> int:
         """Take up the newest checkpoint that every worker has; returns the epoch that comes next."""
         assert self.checkpoints is not None
-        every: list[Any] = [None] * self.job.local.workers
-        dist.all_gather_object(every, self.checkpoints.epochs())
+        every = self.wire.gather(self.checkpoints.epochs())
         common = set(every[0]).intersection(*every)
         if not common:
             raise InputError("resume: no checkpoint that all workers have; start again without --resume")
@@ -310,7 +310,7 @@ class Training:
     def gathered(self) -> Trained | None:
         """All workers' tables, on worker 0."""
         self.exchange.drain()
-        rank, workers = self.job.local.rank, self.job.local.workers
+        rank = self.job.local.rank
         memory = {
             "worker": rank,
             "saved_bytes": self.saved_bytes,
@@ -318,8 +318,7 @@ class Training:
             "peak_bytes": peak_bytes(self.device),
         }
         mine = ([asdict(t) | {"worker": rank} for t in self.exchange.traffic], self.times, memory)
-        every: list[Any] = [None] * workers
-        dist.gather_object(mine, every if rank == 0 else None)
+        every = self.wire.gather(mine, everywhere=False)
         if rank != 0:
             return None
         times = [row for _, rows, _ in every for row in rows]
