@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 namespace netfold {
+void bind_attention(nanobind::module_& m);
 void bind_csr(nanobind::module_& m);
 void bind_generate(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
@@ -15,6 +16,7 @@ void bind_triangles(nanobind::module_& m);
 
 NB_MODULE(_kernels, m) {
     m.doc() = "Graph, plan and message kernels (C++).";
+    netfold::bind_attention(m);
     netfold::bind_csr(m);
     netfold::bind_generate(m);
     netfold::bind_text(m);

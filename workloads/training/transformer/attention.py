@@ -19,7 +19,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from workloads.training.transformer import plain
+from workloads.training.transformer import native, plain
 from workloads.training.transformer.clusters import ClusterLayout
 from workloads.training.transformer.layout import PairLayout
 
@@ -38,14 +38,20 @@ def flash(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def sparse(q: Tensor, k: Tensor, v: Tensor, layout: PairLayout, table: Tensor | None = None) -> Tensor:
     """The layout's pairs; a query without any gets zeros."""
+    if native.usable(q):
+        return native.attend(q, k, v, layout, table, full=False)
     return plain.pairs(q, k, v, layout, table)
 
 
 def cluster(q: Tensor, k: Tensor, v: Tensor, layout: ClusterLayout, table: Tensor | None = None) -> Tensor:
     """The tiles and the rest of a layout, one softmax over both."""
+    if native.usable(q):
+        return native.attend(q, k, v, layout, table, full=False)
     return plain.pairs(q, k, v, layout.as_pairs(), table)
 
 
 def full(q: Tensor, k: Tensor, v: Tensor, layout: PairLayout, table: Tensor | None = None) -> Tensor:
     """All pairs, biased by class where the layout has the pair, as OUTSIDE elsewhere."""
+    if native.usable(q):
+        return native.attend(q, k, v, layout, table, full=True)
     return plain.full(q, k, v, layout, table)

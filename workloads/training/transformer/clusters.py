@@ -7,6 +7,7 @@ no pair attends, so tiles and rest together hold exactly the layout they were ma
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ class ClusterLayout:
     tile_classes: Bytes
     rest: PairLayout
     moved: int = 0
+    handles: dict[bool, Any] = field(default_factory=dict, repr=False)
     _pairs: list[PairLayout] = field(default_factory=list, repr=False)
 
     @property
@@ -69,7 +71,7 @@ class ClusterLayout:
         return self._pairs[0]
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_pairs": []}
+        return {**self.__dict__, "handles": {}, "_pairs": []}
 
 
 def tiled(layout: PairLayout, side: int, least: int, moved: int = 0) -> ClusterLayout:

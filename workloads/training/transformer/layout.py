@@ -6,6 +6,7 @@ A layout may cover a run of all rows only (a worker's queries); its columns alwa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +23,14 @@ Columns = npt.NDArray[np.int32]
 @dataclass(frozen=True, eq=False)
 class PairLayout:
     """Pairs in CSR. indptr: int64[rows+1]; indices: int32[pairs], the keys of a query, ascending; classes:
-    uint8[pairs], the row of the bias table (see `structure`).
+    uint8[pairs], the row of the bias table (see `structure`). handles: the native kernels' views of it.
     """
 
     columns: int
     indptr: Pointers
     indices: Columns
     classes: Bytes
+    handles: dict[bool, Any] = field(default_factory=dict, repr=False)
     _moved: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, repr=False)
 
     @property
@@ -65,7 +67,7 @@ class PairLayout:
         return self._moved[device]
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_moved": {}}  # a worker moves its own
+        return {**self.__dict__, "handles": {}, "_moved": {}}  # a worker moves its own
 
 
 def from_pairs(

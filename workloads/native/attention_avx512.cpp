@@ -1,0 +1,3 @@
+// Attention's loops for x86-64-v4.
+#define NETFOLD_ISA attention_avx512
+#include "attention_kernels.hpp"

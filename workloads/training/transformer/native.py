@@ -1,0 +1,72 @@
+"""Attention on the CPU's native kernels, with its gradient: shapes as in `plain`, float32 and float64.
+
+The forward pass keeps its result and one number per query and head; the backward pass computes the scores again,
+so memory grows with vertices and pairs of the layout, and the layout is shared by all layers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workloads import _kernels
+from workloads.training.transformer.clusters import ClusterLayout
+from workloads.training.transformer.layout import PairLayout
+from workloads.training.transformer.structure import CLASSES
+
+_NO_TILES = (
+    np.zeros(1, dtype=np.int64),
+    np.zeros(0, dtype=np.int32),
+    np.zeros((0, 8, 8), dtype=np.uint8),
+)
+
+
+def usable(q: Tensor) -> bool:
+    """Whether the kernels take such a tensor."""
+    return q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, layout: PairLayout | ClusterLayout, table: Tensor | None, *, full: bool
+) -> Tensor:
+    """The pairs of a layout, or all pairs with the layout's classes where it has them (`full`)."""
+    if table is None:
+        table = q.new_zeros(q.shape[0], CLASSES)
+    result: Tensor = _Attend.apply(q, k, v, table, _handle(layout, full))
+    return result
+
+
+def _handle(layout: PairLayout | ClusterLayout, full: bool) -> Any:
+    """The kernels' view of a layout, kept with it; it is checked when made."""
+    if full not in layout.handles:
+        if isinstance(layout, ClusterLayout):
+            pairs = layout.rest
+            tiles = (layout.tile_ptr, layout.tile_columns, layout.tile_classes)
+        else:
+            pairs, tiles = layout, _NO_TILES
+        parts = (pairs.indptr, pairs.indices, pairs.classes, *tiles)
+        layout.handles[full] = _kernels.AttentionLayout(*parts, layout.columns, full)
+    return layout.handles[full]
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, table: Tensor, handle: Any) -> Tensor:
+        q, k, v, table = (part.contiguous() for part in (q, k, v, table))
+        out, lse = torch.empty_like(q), q.new_empty(q.shape[:2])
+        arrays = [part.numpy() for part in (q, k, v, table, out, lse)]
+        _kernels.attention_forward(handle, *arrays, torch.get_num_threads())
+        ctx.save_for_backward(q, k, v, table, out, lse)
+        ctx.handle = handle
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        q, k, v, table, out, lse = ctx.saved_tensors
+        into = tuple(torch.zeros_like(part) for part in (q, k, v, table))
+        arrays = [part.detach().numpy() for part in (q, k, v, table, out, lse, grads[0].contiguous(), *into)]
+        _kernels.attention_backward(ctx.handle, *arrays, torch.get_num_threads())
+        return (*into, None)
