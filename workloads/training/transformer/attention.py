@@ -11,11 +11,13 @@ each structural class of a pair, or None; result float[h, r, w]. `structure` say
   interleaved fully connected layer.
 
 On a CPU sparse, cluster and full run on native kernels (`native`), float32 and float64, and keep nothing but
-their result and a number per query and head for the backward pass; elsewhere on plain torch operations.
+their result and a number per query and head for the backward pass; elsewhere on plain torch operations. In
+bfloat16 they compute in float32 and round the result.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -38,6 +40,8 @@ def flash(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def sparse(q: Tensor, k: Tensor, v: Tensor, layout: PairLayout, table: Tensor | None = None) -> Tensor:
     """The layout's pairs; a query without any gets zeros."""
+    if q.dtype == torch.bfloat16:
+        return sparse(q.float(), k.float(), v.float(), layout, table).to(q.dtype)
     if native.usable(q):
         return native.attend(q, k, v, layout, table, full=False)
     return plain.pairs(q, k, v, layout, table)
@@ -45,6 +49,8 @@ def sparse(q: Tensor, k: Tensor, v: Tensor, layout: PairLayout, table: Tensor | 
 
 def cluster(q: Tensor, k: Tensor, v: Tensor, layout: ClusterLayout, table: Tensor | None = None) -> Tensor:
     """The tiles and the rest of a layout, one softmax over both."""
+    if q.dtype == torch.bfloat16:
+        return cluster(q.float(), k.float(), v.float(), layout, table).to(q.dtype)
     if native.usable(q):
         return native.attend(q, k, v, layout, table, full=False)
     return plain.pairs(q, k, v, layout.as_pairs(), table)
@@ -52,6 +58,8 @@ def cluster(q: Tensor, k: Tensor, v: Tensor, layout: ClusterLayout, table: Tenso
 
 def full(q: Tensor, k: Tensor, v: Tensor, layout: PairLayout, table: Tensor | None = None) -> Tensor:
     """All pairs, biased by class where the layout has the pair, as OUTSIDE elsewhere."""
+    if q.dtype == torch.bfloat16:
+        return full(q.float(), k.float(), v.float(), layout, table).to(q.dtype)
     if native.usable(q):
         return native.attend(q, k, v, layout, table, full=True)
     return plain.full(q, k, v, layout, table)

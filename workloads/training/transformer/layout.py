@@ -63,7 +63,8 @@ class PairLayout:
         if device not in self._moved:
             row, column = self.ends()
             kept = (row, column, self.classes.astype(np.int64))
-            self._moved[device] = tuple(torch.from_numpy(part).to(device) for part in kept)  # type: ignore[assignment]
+            query, key, kind = (torch.from_numpy(part).to(device) for part in kept)
+            self._moved[device] = query, key, kind
         return self._moved[device]
 
     def __getstate__(self) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Attention on the CPU's native kernels, with its gradient: shapes as in `plain`, float32 and float64.
 
-The forward pass keeps its result and one number per query and head; the backward pass computes the scores again,
-so memory grows with vertices and pairs of the layout, and the layout is shared by all layers.
+The forward pass keeps its result and one number per query and head; the backward pass computes the scores
+again, so memory grows with vertices and pairs of the layout, and the layout is shared by all layers.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def _handle(layout: PairLayout | ClusterLayout, full: bool) -> Any:
 
 class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, table: Tensor, handle: Any) -> Tensor:
-        q, k, v, table = (part.contiguous() for part in (q, k, v, table))
+    def forward(ctx: Any, *given: Any) -> Tensor:
+        handle = given[4]
+        q, k, v, table = (part.contiguous() for part in given[:4])
         out, lse = torch.empty_like(q), q.new_empty(q.shape[:2])
         arrays = [part.numpy() for part in (q, k, v, table, out, lse)]
         _kernels.attention_forward(handle, *arrays, torch.get_num_threads())
@@ -64,7 +65,7 @@ class _Attend(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, table, out, lse = ctx.saved_tensors
         into = tuple(torch.zeros_like(part) for part in (q, k, v, table))
         arrays = [part.detach().numpy() for part in (q, k, v, table, out, lse, grads[0].contiguous(), *into)]
