@@ -35,7 +35,7 @@ from workloads.training.presets import DATA_SETS, preset
 from workloads.training.require import require_torch
 
 if TYPE_CHECKING:
-    from workloads.training.worker import Trained
+    from workloads.training.job import Trained
 
 MOST_WORKERS = 64
 INTERRUPTED = 130

@@ -27,8 +27,9 @@ import torch.distributed as dist
 from workloads.errors import InputError
 from workloads.training.device import choose_device
 from workloads.training.failure import LESS_MEMORY, describe
+from workloads.training.job import Job, Trained
 from workloads.training.wire import LostWorkerError
-from workloads.training.worker import Job, Trained, train_worker
+from workloads.training.worker import train_worker
 
 _GRACE_S = 1.0
 Result = TypeVar("Result")

@@ -15,10 +15,11 @@ import torch.distributed as dist
 from workloads.errors import InputError
 from workloads.training.device import choose_device
 from workloads.training.failure import describe
+from workloads.training.job import Job, Trained
 from workloads.training.options import TrainOptions
 from workloads.training.watch import Watch, end_process
 from workloads.training.wire import LostWorkerError
-from workloads.training.worker import Job, Trained, train_worker
+from workloads.training.worker import train_worker
 
 
 class Member:

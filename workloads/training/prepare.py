@@ -14,9 +14,9 @@ from workloads.graphs.graph import Graph
 from workloads.partition import Partition
 from workloads.training.data import TRAIN, TrainingData
 from workloads.training.extractor import LEVELS, extract_mask
+from workloads.training.job import Job
 from workloads.training.local_graph import local_graph
 from workloads.training.options import TrainOptions
-from workloads.training.worker import Job
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ import pandas as pd
 from workloads.cache import new_folder
 from workloads.graphs.graph import Graph
 from workloads.partition import Partition
+from workloads.training.coordinator import KINDS
 from workloads.training.data import TrainingData
+from workloads.training.job import Trained
 from workloads.training.options import TrainOptions
-from workloads.training.worker import KINDS, Trained
 
 WARMUP_EPOCHS = 10
 TABLES = ("epochs", "exchanges", "times", "memory")

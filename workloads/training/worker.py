@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -18,65 +16,24 @@ from torch import Tensor
 from workloads.errors import InputError
 from workloads.training.adjacency import Adjacency
 from workloads.training.checkpoint import Checkpoints
+from workloads.training.coordinator import KINDS, Epoch, Report, coordinate
 from workloads.training.device import backend
 from workloads.training.exchange import BACKWARD, EpochPlan, Exchange, Traffic
 from workloads.training.extractor import LEVELS, node_bits
-from workloads.training.local_graph import LocalGraph
+from workloads.training.job import Job, Trained
 from workloads.training.memory import kept_for_backward, peak_bytes
 from workloads.training.models import MODELS, Model
-from workloads.training.options import TrainOptions
 from workloads.training.score import loss_sum, ratio, score_parts
 from workloads.training.systems import System, make_system
 from workloads.training.view import View
 from workloads.training.wire import Wire
 
-KINDS = ("embeddings", "gradients", "scales", "weights", "control")
 START_S = 600  # for all workers to have loaded the graph
 WALLS = ("transfer_ns", "encode_ns", "decode_ns", "wait_ns")
 
 
 class LossError(InputError):
     """The loss is no longer finite."""
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """What one worker is given. features, labels, split: rows of its inner vertices, as in `TrainingData`;
-    levels: uint8[ni+nh], the mask of its local vertices; level_counts: boundary vertices of the whole graph
-    at each level; train_total: training vertices of the whole graph. extractor_ns: how long the mask took,
-    offline. identity: of the run, for checkpoints; checkpoints: their folder or None, written every
-    `checkpoint_every` epochs (0: only when stopped); resume: go on from the newest.
-    """
-
-    options: TrainOptions
-    local: LocalGraph
-    features: npt.NDArray[np.float32]
-    labels: npt.NDArray[Any]
-    split: npt.NDArray[np.int8]
-    levels: npt.NDArray[np.uint8]
-    level_counts: tuple[int, ...]
-    num_classes: int
-    train_total: int
-    extractor_ns: int = 0
-    identity: str = ""
-    checkpoints: Path | None = None
-    checkpoint_every: int = 0
-    resume: bool = False
-
-
-@dataclass
-class Trained:
-    """What a run leaves: the tables' rows, and the weights (equal on all workers). interrupted: it was told
-    to stop before its last epoch.
-    """
-
-    epochs: list[dict[str, Any]]
-    exchanges: list[dict[str, Any]]
-    times: list[dict[str, Any]]
-    memory: list[dict[str, Any]]
-    weights: dict[str, npt.NDArray[Any]]
-    device: str
-    interrupted: bool = False
 
 
 def train_worker(
@@ -197,7 +154,7 @@ class Training:
         return int(state["epoch"]) + 1
 
     def epoch(self, epoch: int, stop: bool) -> dict[str, Any]:
-        """Train one epoch; its row for the table of epochs, the same on every worker."""
+        """Train one epoch; its row for the table of epochs, equal on all workers, and how long it took."""
         options, start = self.job.options, time.perf_counter_ns()
         plan = self.system.plan(epoch)
         loss, sent = self._step(plan)
@@ -205,39 +162,21 @@ class Training:
         evaluated = (epoch + 1) % options.eval_every == 0 or epoch + 1 == options.epochs
         scores = self._evaluate(epoch) if evaluated else torch.zeros(6, dtype=torch.float64)
         start = time.perf_counter_ns()
-        total, busiest, slowest_ns, scores = self._coordinate(loss, sent, wall_ns, scores, stop=stop)
+        found = coordinate(Report(loss, sent, wall_ns, scores, stop), self.wire)
         coordinate_ns = time.perf_counter_ns() - start
-        if not np.isfinite(total):
+        if not np.isfinite(found.loss):
             raise LossError(f"the loss is no longer finite in epoch {epoch}; lower --lr")
-        counted_s = busiest * 8e-9 / options.link_gbps
-        epoch_s = slowest_ns * 1e-9 if options.clock == "measured" else max(counted_s, 1e-9)
-        log = self.system.observe(total, epoch_s)
-        base = int(log["base_bits"])
-        levels = np.arange(LEVELS, dtype=np.uint8)
-        widths = node_bits(base, levels) if base <= 8 else np.full(LEVELS, base)
-        row: dict[str, Any] = {
-            "epoch": epoch,
-            "loss": total,
-            "smoothed_loss": log.get("smoothed_loss", np.nan),
-            "ldr": log.get("ldr", np.nan),
-            "base_bits": base,
-            "mode": "asynchronous" if plan.stale else "synchronous",
-            "forced_sync": bool(log.get("forced_sync", False)),
-        }
-        for bits in (1, 2, 4, 8, 32):
-            at = np.flatnonzero(widths == bits)
-            row[f"vertices_{bits}_bit"] = sum(self.job.level_counts[level] for level in at)
-        for part, name in enumerate(("train", "validation", "test")):
-            row[f"{name}_score"] = ratio(scores[2 * part : 2 * part + 2]) if evaluated else np.nan
-        for kind, count in zip(KINDS, self.kind_bytes, strict=True):
-            row[f"{kind}_bytes"] = count
-        row["counted_comm_s"] = counted_s
-        self.rows.append(row)
+        self.stopping = found.stop
+        counted_s = found.busiest_bytes * 8e-9 / options.link_gbps
+        epoch_s = found.slowest_ns * 1e-9 if options.clock == "measured" else max(counted_s, 1e-9)
+        log = self.system.observe(found.loss, epoch_s)
+        row = epoch_row(plan, found, log, self.job.level_counts, evaluated=evaluated)
+        self.rows.append(row | {"counted_comm_s": counted_s})
         walls = {"epoch_ns": wall_ns, "coordinate_ns": coordinate_ns}
         self.times.append({"epoch": epoch, "worker": self.job.local.rank, **walls})
-        return row | {"epoch_s": slowest_ns * 1e-9}
+        return self.rows[-1] | {"epoch_s": found.slowest_ns * 1e-9}
 
-    def _step(self, plan: EpochPlan) -> tuple[float, list[int]]:
+    def _step(self, plan: EpochPlan) -> tuple[float, tuple[int, ...]]:
         """Forward, backward, all-reduce, step. (This worker's part of the mean loss, its bytes by kind.)"""
         self.exchange.begin(plan)
         before = len(self.exchange.traffic)
@@ -258,7 +197,7 @@ class Training:
         embeddings = sum(t.main_bytes for t in traffic if t.direction != BACKWARD)
         gradients = sum(t.main_bytes for t in traffic if t.direction == BACKWARD)
         scales = sum(t.scale_bytes for t in traffic)
-        return value, [embeddings, gradients, scales, weights]
+        return value, (embeddings, gradients, scales, weights)
 
     def _reduce_gradients(self) -> int:
         parameters = list(self.model.parameters())
@@ -279,30 +218,6 @@ class Training:
         self.evaluation.settle()
         parts = [score_parts(scores[members], self.labels[members]) for members in self.members]
         return torch.tensor(parts, dtype=torch.float64).reshape(-1)
-
-    def _coordinate(
-        self, loss: float, sent: list[int], wall_ns: int, scores: Tensor, *, stop: bool
-    ) -> tuple[float, int, float, Tensor]:
-        """The Coordinator: add up what the workers report. (Mean loss, the busiest worker's bytes, the
-        slowest worker's time, score parts); leaves the job's bytes by kind in `kind_bytes`, and in `stopping`
-        whether any worker was told to stop.
-
-        The local losses are parts of the mean over all training vertices, so that workers with few of them do
-        not weigh more: the paper's mean over partitions, weighted by their training vertices.
-        """
-        rank, workers = self.job.local.rank, self.job.local.workers
-        mine = torch.zeros(12 + 2 * workers, dtype=torch.float64)
-        mine[0], mine[1:7] = loss, scores
-        mine[7:11] = torch.tensor(sent, dtype=torch.float64)
-        mine[11] = stop
-        mine[12 + rank], mine[12 + workers + rank] = sum(sent), wall_ns
-        self.wire.all_reduce(mine)
-        # In each of the ring's 2 (P-1) steps, the workers together send every value once.
-        control = 2 * (workers - 1) * mine.numel() * mine.element_size()
-        self.kind_bytes = [*(int(count) for count in mine[7:11]), control]
-        self.stopping = bool(mine[11])
-        busiest, slowest = mine[12 : 12 + workers].max(), mine[12 + workers :].max()
-        return float(mine[0]), int(busiest), float(slowest), mine[1:7]
 
     def _view(self, exchange: Exchange, epoch: int) -> View:
         return View(self.adjacency, exchange, self.vertices, seed=self.job.options.seed, epoch=epoch)
@@ -334,3 +249,26 @@ class Training:
         memories = [memory for _, _, memory in every]
         where = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
         return Trained(self.rows, exchanges, times, memories, weights, where, self.interrupted)
+
+
+def epoch_row(
+    plan: EpochPlan, found: Epoch, log: dict[str, Any], level_counts: tuple[int, ...], *, evaluated: bool
+) -> dict[str, Any]:
+    """The row of the table of epochs. log: what the system observed; level_counts: as in `Job`."""
+    base = int(log["base_bits"])
+    levels = np.arange(LEVELS, dtype=np.uint8)
+    widths = node_bits(base, levels) if base <= 8 else np.full(LEVELS, base)
+    row: dict[str, Any] = {
+        "epoch": plan.epoch,
+        "loss": found.loss,
+        "smoothed_loss": log.get("smoothed_loss", np.nan),
+        "ldr": log.get("ldr", np.nan),
+        "base_bits": base,
+        "mode": "asynchronous" if plan.stale else "synchronous",
+        "forced_sync": bool(log.get("forced_sync", False)),
+    }
+    for bits in (1, 2, 4, 8, 32):
+        row[f"vertices_{bits}_bit"] = sum(level_counts[level] for level in np.flatnonzero(widths == bits))
+    for part, name in enumerate(("train", "validation", "test")):
+        row[f"{name}_score"] = ratio(found.scores[2 * part : 2 * part + 2]) if evaluated else np.nan
+    return row | {f"{kind}_bytes": count for kind, count in zip(KINDS, found.sent, strict=True)}

@@ -17,12 +17,12 @@ from workloads.graphs.graph import make_graph
 from workloads.partition import Partition, partition_graph
 from workloads.training.data import training_data
 from workloads.training.exchange import Exchange
+from workloads.training.job import Trained
 from workloads.training.launch import train_cluster
 from workloads.training.local_graph import local_graph
 from workloads.training.options import TrainOptions
 from workloads.training.prepare import make_jobs
 from workloads.training.wire import Wire
-from workloads.training.worker import Trained
 
 
 def induced(graph: Graph, count: int) -> Graph:
