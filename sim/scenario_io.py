@@ -27,7 +27,7 @@ def load_scenario(path: str | Path | None = None, overrides: Mapping[str, object
     """
     given: dict[str, object] = {}
     if path is not None:
-        for section, keys in _read_toml(Path(path)).items():
+        for section, keys in read_toml(Path(path)).items():
             if section == "netfold":
                 continue  # provenance written by `dump_scenario`
             if not isinstance(keys, dict):
@@ -109,7 +109,8 @@ def _sections() -> dict[str, Any]:
     return {section.name: type(section.default) for section in fields(Scenario)}
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """A scenario file's tables. Raises InputError where it cannot be read."""
     try:
         data = path.read_bytes()[: MAX_FILE_BYTES + 1]
     except FileNotFoundError:

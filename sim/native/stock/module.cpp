@@ -177,7 +177,7 @@ NB_MODULE(_network, m)
         FIELD(NetworkConfig, duration_ns) FIELD(NetworkConfig, drain_ns) FIELD(NetworkConfig, sample_interval_ns)
         FIELD(NetworkConfig, mtu_bytes) FIELD(NetworkConfig, host_queue_bytes) FIELD(NetworkConfig, static_arp)
         FIELD(NetworkConfig, tcp) FIELD(NetworkConfig, tcp_ecn) FIELD(NetworkConfig, tcp_buffer_bytes)
-        FIELD(NetworkConfig, seed) FIELD(NetworkConfig, pcap) FIELD(NetworkConfig, pcap_prefix);
+        FIELD(NetworkConfig, tcp_min_rto_ns)        FIELD(NetworkConfig, seed) FIELD(NetworkConfig, pcap) FIELD(NetworkConfig, pcap_prefix);
 #undef FIELD
 
     nb::class_<NetworkRun>(m, "NetworkRun")

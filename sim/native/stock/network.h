@@ -80,6 +80,7 @@ struct NetworkConfig
     std::string tcp{"ns3::TcpCubic"};
     bool tcp_ecn{false};
     std::uint32_t tcp_buffer_bytes{0};
+    std::int64_t tcp_min_rto_ns{0};
     std::uint32_t seed{1};
     std::vector<std::uint32_t> pcap; // nodes whose devices are recorded
     std::string pcap_prefix;
