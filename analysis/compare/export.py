@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.html import show_value
 from workloads.errors import InputError
+from workloads.files import write_whole
 
 SUFFIXES = (".csv", ".parquet", ".tex")
 _TEX = {
@@ -24,19 +24,16 @@ def write_table(frame: pd.DataFrame, place: str | Path, *, caption: str = "") ->
     """
     place = Path(place)
     check_place(place)
-    part = place.with_name(f".{place.name}.part-{os.getpid()}")
-    try:
+
+    def write(part: Path) -> None:
         if place.suffix == ".parquet":
             with part.open("wb") as file:
                 frame.to_parquet(file, index=False)
         else:
             text = frame.to_csv(index=False) if place.suffix == ".csv" else latex(frame, caption)
             part.write_text(text, encoding="utf-8")
-        os.replace(part, place)
-    except OSError as error:
-        raise InputError(f"--output: {place} cannot be written ({error.strerror or error})") from None
-    finally:
-        part.unlink(missing_ok=True)
+
+    write_whole(place, write, what="--output")
 
 
 def check_place(place: Path) -> None:

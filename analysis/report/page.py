@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 from importlib.metadata import version
 from importlib.resources import files
@@ -15,7 +14,7 @@ from analysis.records import load_records, load_runs
 from analysis.report.data import report_data
 from analysis.report.many import sweep_data
 from sim.results import is_results
-from workloads.errors import InputError
+from workloads.files import write_whole
 
 
 def write_report(results: str | Path, place: str | Path) -> int:
@@ -26,13 +25,7 @@ def write_report(results: str | Path, place: str | Path) -> int:
     results, place = Path(results), Path(place)
     data = report_data(load_records(results)) if is_results(results) else sweep_data(load_runs(results))
     content = render_page(data).encode("utf-8", errors="replace")
-    part = place.with_name(f".{place.name}.part-{os.getpid()}")
-    try:
-        part.write_bytes(content)
-        os.replace(part, place)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(f"--output: {place} cannot be written ({error.strerror or error})") from None
+    write_whole(place, lambda part: part.write_bytes(content), what="--output")
     return len(content)
 
 

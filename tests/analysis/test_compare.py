@@ -117,8 +117,10 @@ def test_exports_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert pd.read_csv(tmp_path / "runs.csv")["epoch_time_ns"].tolist() == [100, 300]
     assert netfold.main(["export", str(folder), "-o", str(tmp_path / "x.docx")]) == 2
     assert netfold.main(["export", str(tmp_path / "runs.csv"), "-o", str(tmp_path / "x.csv")]) == 2
-    assert netfold.main(["export", str(folder), "-o", str(tmp_path / "no" / "x.csv")]) == 2
-    assert not (tmp_path / "x.docx").exists() and not (tmp_path / "no").exists()
+    assert netfold.main(["export", str(folder), "-o", str(tmp_path / "runs.csv" / "x.csv")]) == 2
+    assert not (tmp_path / "x.docx").exists()
+    assert netfold.main(["export", str(folder), "-o", str(tmp_path / "new" / "x.csv")]) == 0
+    assert (tmp_path / "new" / "x.csv").read_bytes() == (tmp_path / "summary.csv").read_bytes()
 
 
 def test_latex_is_a_table_people_read(tmp_path: Path) -> None:

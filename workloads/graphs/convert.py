@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from workloads.errors import InputError
-from workloads.graphs.formats.stream import readable
+from workloads.files import write_whole
 from workloads.graphs.graph import Graph
 from workloads.graphs.store import save_graph
 
@@ -75,13 +73,9 @@ def convert(graph: Graph, out: Path, target: str, progress: Progress = lambda do
         return
     if out.is_dir():
         raise InputError(f"{out}: is a folder, expected the name of a file")
-    with readable(out, "written"):
-        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.writelines(_WRITERS[target](graph, progress))
-            os.chmod(name, 0o644)
-            os.replace(name, out)
-        except BaseException:
-            os.unlink(name)
-            raise
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8") as stream:
+            stream.writelines(_WRITERS[target](graph, progress))
+
+    write_whole(out, write)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import tempfile
 import warnings
 import zipfile
 import zlib
@@ -17,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.errors import InputError
+from workloads.files import write_whole
 from workloads.graphs.formats.stream import readable
 
 # Deflate cannot expand by more than 1032 (zlib's technical details page); a header that claims more lies.
@@ -141,21 +140,14 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
 
 
 def save_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write a compressed .npz under a temporary name, then rename; the same arrays give the same bytes."""
-    with (
-        readable(path, "written"),
-        tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part,
-    ):
-        try:
-            with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-                for name, array in arrays.items():
-                    entry = zipfile.ZipInfo(f"{name}.npy")
-                    entry.compress_type = zipfile.ZIP_DEFLATED
-                    with archive.open(entry, "w", force_zip64=True) as stream:
-                        np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
-            part.close()
-            os.chmod(part.name, 0o644)
-            os.replace(part.name, path)
-        except BaseException:
-            Path(part.name).unlink(missing_ok=True)
-            raise
+    """Write a compressed .npz, whole or not at all; the same arrays give the same bytes."""
+
+    def write(part: Path) -> None:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            for name, array in arrays.items():
+                entry = zipfile.ZipInfo(f"{name}.npy")
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                with archive.open(entry, "w", force_zip64=True) as stream:
+                    np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+
+    write_whole(path, write)
