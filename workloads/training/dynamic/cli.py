@@ -41,7 +41,7 @@ _EXAMPLES = """examples:
   netfold train-dynamic                               # T-GCN with SWASH on generated traffic, 4 workers
   netfold train-dynamic --graph social:1000:40 --model evolvegcn --workers 2
   netfold train-dynamic --system full --epochs 30 --json     # what SWASH is compared with
-  netfold train-dynamic --k 2 --s 8 --cache-windows 8     # 8 windows of every 2nd epoch, a quarter of the rows
+  netfold train-dynamic --k 2 --s 8 --cache-windows 8     # 8 windows of every 2nd epoch
 """
 
 
@@ -233,7 +233,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
     if about["system"] == "swash":
         table.add_row(
             "remote rows",
-            f"{100 * figures['fresh_share']:.1f} % fresh, {100 * figures['cached_share']:.1f} % from the cache "
+            f"{100 * figures['fresh_share']:.1f} % fresh, {100 * figures['cached_share']:.1f} % cached "
             f"({figures['distance_mean']:.1f} windows away, at most {figures['distance_most']}), "
             f"{100 * figures['missing_share']:.1f} % missing",
         )

@@ -143,9 +143,9 @@ def pair_ends(task: Task, output: npt.NDArray[np.int32], t: int, rank: int) -> I
 def _degrees(graph: DynamicGraph, t: int) -> npt.NDArray[np.float64]:
     """1 + the (weighted) degree of each vertex in snapshot t, float64[n]."""
     if graph.weights is None:
-        return 1 + np.diff(graph.indptr[t]).astype(np.float64)
+        return np.diff(graph.indptr[t]).astype(np.float64) + 1.0
     rows = np.repeat(np.arange(graph.num_vertices), np.diff(graph.indptr[t]))
-    return 1 + np.bincount(rows, weights=graph.weights[t], minlength=graph.num_vertices)
+    return np.bincount(rows, weights=graph.weights[t], minlength=graph.num_vertices).astype(np.float64) + 1.0
 
 
 def _needs(graph: DynamicGraph, placement: Placement, t: int) -> list[Ids]:

@@ -17,7 +17,7 @@ from workloads.training.dynamic.prepare import make_dynamic_jobs
 from workloads.training.dynamic.worker import DynamicJob, DynamicTraining
 from workloads.training.wire import Wire
 
-SOURCES = {"regression": "traffic:60:16", "classification": "contacts:60:16", "link": "social:80:16"}
+SOURCES = {"regression": "traffic:40:10", "classification": "contacts:40:10", "link": "social:50:10"}
 
 
 class Mailboxes(Wire):
@@ -92,7 +92,13 @@ def go():
     return train
 
 
+@pytest.fixture(scope="session", name="split")
+def _split():
+    """`split` as a fixture."""
+    return split
+
+
 @pytest.fixture(scope="session")
 def graphs() -> dict[str, DynamicGraph]:
     """One small graph per task."""
-    return {task: load_dynamic_graph(source) for task, source in SOURCES.items()}
+    return {task: load_dynamic_graph(source, window=4) for task, source in SOURCES.items()}

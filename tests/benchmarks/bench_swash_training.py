@@ -1,0 +1,199 @@
+"""Accuracy against traffic of dynamic training: `python tests/benchmarks/bench_swash_training.py --help`.
+
+Prints a Markdown row per graph, model and variant: the task's metric on the test windows at the best
+validation value, mean and deviation over the seeds, with boundary bytes (embeddings and their gradients,
+features, states, summaries) and weights beside it. Workers are threads of this process, mailboxes their
+sockets, which gives the same numbers as `netfold train-dynamic`. --log keeps a JSON line per run, and runs
+that it already has are not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+GRAPHS = "traffic:600:60,contacts:600:60,social:800:60"
+VARIANTS: dict[str, dict[str, Any]] = {
+    "full": {"system": "full"},
+    "dynagraph": {"system": "dynagraph"},
+    "dynahb": {"system": "dynahb"},
+    "snapshot": {"system": "snapshot"},
+    "chunk": {"system": "chunk"},
+    "swash": {"system": "swash"},
+    "swash p=1": {"system": "swash", "p": 1.0},
+    "swash p=0.1": {"system": "swash", "p": 0.1},
+    "swash s=1/4": {"system": "swash", "p": 1.0, "s": 8},
+    "swash k=4": {"system": "swash", "p": 1.0, "k": 4},
+    "swash k=2, p=1/2": {"system": "swash", "p": 0.5, "k": 2},
+    "swash adaptive": {"system": "swash", "adaptive": True},
+    "no cache": {"system": "swash", "cache_windows": 0},
+    "one set": {"system": "swash", "cache_windows": 1},
+    "weight": {"system": "swash", "choose": "weight"},
+    "random": {"system": "swash", "choose": "random"},
+    "no cache, p=0.1": {"system": "swash", "cache_windows": 0, "p": 0.1},
+}
+BOUNDARY = ("features", "embeddings", "gradients", "states", "topk")
+
+
+def threads(jobs: list[Any]) -> list[Any]:
+    """Train; every worker after the run."""
+    import torch
+
+    from workloads.training.dynamic.worker import DynamicTraining
+    from workloads.training.wire import Wire
+
+    class Mailboxes(Wire):
+        def __init__(self, rank: int, boxes: dict[tuple[int, int], Any]) -> None:
+            super().__init__(rank, len(jobs))
+            self._boxes = boxes
+
+        def swap(self, message: Any, to: int, arriving: Any, source: int) -> None:
+            if message.numel():
+                self._boxes[self.rank, to].put(message.clone())
+            if arriving.numel():
+                arriving.copy_(self._boxes[source, self.rank].get(timeout=600))
+
+    ranks = range(len(jobs))
+    groups = [{(a, b): queue.Queue() for a in ranks for b in ranks} for _ in range(2)]
+    made = [
+        DynamicTraining(job, torch.device("cpu"), [Mailboxes(rank, boxes) for boxes in groups])
+        for rank, job in enumerate(jobs)
+    ]
+
+    def work(worker: Any) -> None:
+        worker.mix_once()
+        for epoch in range(worker.job.options.epochs):
+            worker.epoch(epoch, False)
+
+    running = [threading.Thread(target=work, args=(worker,)) for worker in made]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return made
+
+
+def cell(source: str, workers: int, method: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """One run: metrics at the best validation value, bytes of all workers over the run, staleness."""
+    from workloads.graphs.dynamic import load_dynamic_graph
+    from workloads.partition.dynamic import partition_dynamic
+    from workloads.training.dynamic.cli import PARTITIONS
+    from workloads.training.dynamic.counted import KINDS
+    from workloads.training.dynamic.metrics import best_row
+    from workloads.training.dynamic.options import make_options
+    from workloads.training.dynamic.prepare import make_dynamic_jobs
+    from workloads.training.dynamic.task import METRICS
+
+    options = make_options(given)
+    graph = load_dynamic_graph(source, seed=options.seed)
+    method = method or PARTITIONS.get(options.system, "metis-union")
+    if options.system not in PARTITIONS:
+        method = "light-metis"  # as swash, so that only what is sent differs
+    partition = partition_dynamic(graph, workers, method=method, seed=options.seed)
+    start, cpu = time.perf_counter(), time.process_time()
+    made = threads(make_dynamic_jobs(graph, partition, options))
+    rows = made[0].rows
+    best = best_row(graph.task, rows)
+    used = max(1, sum(row[f"{name}_rows"] for row in rows for name in ("fresh", "cached", "missing")))
+    return {
+        "metrics": {name: best[f"test_{name}"] for name in METRICS[graph.task]},
+        "best_epoch": best["epoch"],
+        "loss": rows[-1]["loss"],
+        "bytes": {kind: sum(row[f"{kind}_bytes"] for row in rows) for kind in KINDS},
+        "missing": sum(row["missing_rows"] for row in rows) / used,
+        "cached": sum(row["cached_rows"] for row in rows) / used,
+        "wall_s": time.perf_counter() - start,
+        "cpu_s": time.process_time() - cpu,
+    }
+
+
+def main() -> None:
+    """Train what the command line names and print the rows."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--graphs", default=GRAPHS)
+    parser.add_argument("--models", default="tgcn")
+    parser.add_argument("--variants", default="full;swash", help="separated by ;")
+    for flag, standard in (
+        ("--workers", 4),
+        ("--layers", 2),
+        ("--hidden", 16),
+        ("--epochs", 12),
+        ("--seeds", 5),
+        ("--eval-every", 2),
+    ):
+        parser.add_argument(flag, type=int, default=standard)
+    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--partition")
+    parser.add_argument("--log", type=Path, help="a file of JSON lines")
+    args = parser.parse_args()
+
+    import torch
+
+    torch.set_num_threads(1)
+    known = {}
+    if args.log and args.log.exists():
+        for line in args.log.read_text().splitlines():
+            found = json.loads(line)
+            known[json.dumps(found["key"])] = found
+    for source in args.graphs.split(","):
+        for model in args.models.split(","):
+            baseline = None
+            for variant in args.variants.split(";"):
+                runs = []
+                for seed in range(1, args.seeds + 1):
+                    shape = {n: getattr(args, n) for n in ("layers", "hidden", "epochs", "lr", "eval_every")}
+                    given = {"model": model, "seed": seed, **shape, **VARIANTS[variant]}
+                    key = [source, args.workers, args.partition, given]
+                    found = known.get(json.dumps(key))
+                    if found is None:
+                        found = {"key": key, **cell(source, args.workers, args.partition, dict(given))}
+                        if args.log:
+                            with args.log.open("a") as log:
+                                log.write(json.dumps(found) + "\n")
+                    runs.append(found)
+                baseline = baseline or runs
+                print(row(source, model, variant, runs, baseline), flush=True)
+
+
+def row(source: str, model: str, variant: str, runs: list[Any], baseline: list[Any]) -> str:
+    """A Markdown row; the baseline's traffic over this one's."""
+    told = []
+    for name in runs[0]["metrics"]:
+        values = np.array([run["metrics"][name] for run in runs])
+        spread = values.std(ddof=1) if len(values) > 1 else 0.0
+        told.append(f"{name} {values.mean():.4f} ± {spread:.4f}")
+
+    def sent(of: list[Any], kinds: tuple[str, ...]) -> float:
+        return float(np.mean([sum(run["bytes"][kind] for kind in kinds) for run in of])) / 1e6
+
+    boundary, hidden = sent(runs, BOUNDARY), sent(runs, ("embeddings", "gradients", "states", "topk"))
+    ratio, hidden_ratio = (
+        sent(baseline, kinds) / max(mine, 1e-12)
+        for kinds, mine in ((BOUNDARY, boundary), (BOUNDARY[1:], hidden))
+    )
+    missing = 100 * np.mean([run["missing"] for run in runs])
+    cells = [
+        source,
+        model,
+        variant,
+        ", ".join(told),
+        f"{boundary:.2f}",
+        f"{ratio:.1f}",
+        f"{hidden_ratio:.1f}",
+    ]
+    cells += [f"{sent(runs, ('weights',)):.1f}", f"{missing:.1f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
