@@ -8,7 +8,7 @@ import signal
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import torch.distributed as dist
 
@@ -16,10 +16,18 @@ from workloads.errors import InputError
 from workloads.training.device import choose_device
 from workloads.training.failure import describe
 from workloads.training.job import Job, Trained
-from workloads.training.options import TrainOptions
 from workloads.training.watch import Watch, end_process
 from workloads.training.wire import LostWorkerError
 from workloads.training.worker import train_worker
+
+Result = TypeVar("Result")
+
+
+class _Patient(Protocol):
+    """Options of a run, as far as they matter here."""
+
+    @property
+    def timeout_s(self) -> float: ...
 
 
 class Member:
@@ -27,7 +35,7 @@ class Member:
     worker notices within seconds when another one ends.
     """
 
-    def __init__(self, options: TrainOptions) -> None:
+    def __init__(self, options: _Patient) -> None:
         faulthandler.enable()
         self.rank, self.workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         patience = timedelta(seconds=options.timeout_s)
@@ -46,9 +54,15 @@ class Member:
 
     def train(self, job: Job, on_epoch: Callable[[dict[str, Any]], None]) -> Trained | None:
         """Train as this worker; the results, on worker 0."""
+        return self.run(job, on_epoch, train_worker)
+
+    def run(
+        self, job: Any, on_epoch: Callable[[dict[str, Any]], None], work: Callable[..., Result | None]
+    ) -> Result | None:
+        """As `train`, for any work; see `workloads.training.launch.run_cluster`."""
         local_rank, local_workers = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
         device = choose_device(job.options.device, local_rank, local_workers)
-        result = train_worker(job, self._store, on_epoch, device=device, stop=_stop_on_signal())
+        result = work(job, self._store, on_epoch, device=device, stop=_stop_on_signal())
         self._watch.leave()
         return result
 
@@ -63,7 +77,7 @@ class Member:
         end_process(f"worker {self.rank} of {self.workers} failed: {reason}")
 
 
-def join_torchrun(options: TrainOptions, workers: int) -> Member | None:
+def join_torchrun(options: _Patient, workers: int) -> Member | None:
     """This process as a worker, when torchrun started it, else None.
 
     Raises InputError when torchrun started another number of processes.
