@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from workloads.compute import Phase
 from workloads.errors import InputError
 from workloads.plan import Plan
 from workloads.systems.system import System
+
+if TYPE_CHECKING:
+    from sim import p4_model
 
 Progress = Callable[[int, int, float], None]
 
@@ -35,6 +38,9 @@ KEPT_COUNTERS = (
     ),
     *("pulls", "resends", "drops", "losses", "stale", "duplicates", "saturated", "pauses", "events"),
     *("background_bytes", "background_flows", "queue_memory_bytes"),
+)
+P4_COUNTERS = (
+    *("p4_passes", "p4_refused", "p4_load_packets", "p4_load_ns"),
 )
 MAX_VALUE_BYTES = 4 << 30  # of aggregator contents that value mode may hold
 # A run that simulates this long without ending is stuck: far beyond any epoch, reached in bounded wall time.
@@ -85,13 +91,26 @@ def simulate(
     config = native_config(scenario, system)
     config.value_mode = features is not None
     config.stock_events = stock_events
-    simulation = _native.Simulation(config, handles, steps)
-    if features is not None:
-        by_width = {width: np.ascontiguousarray(features[width], dtype=np.int32) for width in widths}
-        simulation.set_features([by_width[phase.width] if phase.width else None for phase in phases])
-    simulation.run(progress)
+    switches, layout = None, None
+    if config.p4:
+        from sim import p4_model  # noqa: PLC0415  (the P4 front end takes a while to load)
 
-    counters = simulation.counters()
+        switches, layout = p4_model.make_switches(scenario, system, plans), p4_model.layout()
+    try:
+        simulation = _native.Simulation(config, handles, steps, switches.sources if switches else [], layout)
+        if features is not None:
+            by_width = {width: np.ascontiguousarray(features[width], dtype=np.int32) for width in widths}
+            simulation.set_features([by_width[phase.width] if phase.width else None for phase in phases])
+        simulation.run(progress)
+        counters = simulation.counters()
+        if switches:
+            _count_p4(counters, switches)
+    except _native.P4Stopped as error:
+        raise InputError(f"switch.program: {error}") from None
+    finally:
+        if switches:
+            switches.close()
+
     queues = simulation.queues()
     epochs = simulation.epochs()
     tables = {
@@ -108,6 +127,20 @@ def simulate(
             if phase.width:
                 results.append(simulation.results(number).reshape(-1, phase.width))
     return Run(_summary(counters, queues, epochs, phases, scenario.cluster.workers), tables, results)
+
+
+def _count_p4(counters: dict[str, int], switches: p4_model.Switches) -> None:
+    """The program's own counters in the places of the native model's."""
+    events = switches.counters()
+    counters["passes"] = counters["contributions"] = events["added"]
+    counters["recirculated_passes"] = counters["p4_recirculated"]
+    for event in ("stale", "duplicates", "saturated"):
+        counters[event] += events[event]
+    counters |= {
+        "p4_refused": events["refused"],
+        "p4_load_packets": switches.load_packets,
+        "p4_load_ns": switches.load_ns,
+    }
 
 
 def native_config(scenario: Scenario, system: System) -> _native.Config:
@@ -127,11 +160,18 @@ def native_config(scenario: Scenario, system: System) -> _native.Config:
         "link_delay_ns": cluster.link_delay_ns,
         "switch_latency_ns": cluster.switch_latency_ns,
         "ecmp_per_packet": cluster.ecmp == "packet",
+        "ecmp_by_destination": cluster.ecmp == "destination",
+        "p4": switch.model == "p4",
+        "wire_protocol": switch.protocol == "wire",
         "mtu_bytes": cluster.mtu_bytes,
         "tx_burst": scenario.host.tx_burst,
         "frame_overhead_bytes": wire.FRAME_OVERHEAD_BYTES,
         "wire_gap_bytes": wire.GAP_BYTES,
-        "control_frame_bytes": wire.CONTROL_FRAME_BYTES,
+        "control_frame_bytes": (
+            wire.FRAME_OVERHEAD_BYTES + 4 * switch.values_per_packet
+            if switch.protocol == "wire"
+            else wire.CONTROL_FRAME_BYTES
+        ),
         "pull_entry_bytes": wire.PULL_ENTRY_BYTES,
         "values_per_packet": switch.values_per_packet,
         "aggregators": 0 if system.unlimited_memory else switch.aggregators,
@@ -385,6 +425,7 @@ def _summary(
         "packet_hops": counters["hops"],
     }
     summary.update({name: counters[name] for name in KEPT_COUNTERS})
+    summary.update({name: counters[name] for name in P4_COUNTERS if name in counters and counters["p4_passes"]})
     for kind in _native.KINDS:
         for hop in HOPS:
             summary[f"{hop}_{kind}_frames"] = counters[f"{hop}_{kind}_frames"]

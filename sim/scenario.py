@@ -23,6 +23,7 @@ MAX_WORKERS = 65_535  # a worker's number is 16 bits on the wire
 AGGREGATOR_HEADER_BYTES = 8  # control word (owner, count) of each aggregator; the rest holds int32 values
 # what an MTU counts besides the payload
 PACKET_HEADER_BYTES = wire.IPV4_BYTES + wire.UDP_BYTES + wire.NETFOLD_BYTES
+WIRE_VALUES = 30  # VALUES_PER_PACKET of p4/programs/include/wire.p4
 _LEAF_SPINE = re.compile(r"leaf-spine:([0-9]{1,5})[x×]([0-9]{1,5})")
 
 
@@ -89,7 +90,9 @@ class ClusterSection:
     # Port to port. Vendors quote 300-500 ns for 100 GbE cut-through silicon (Broadcom Tomahawk: ~500 ns,
     # blog.ipspace.net "Broadcom Tomahawk 101"); Tofino's figure is not published.
     switch_latency_ns: int = key(400, unit="ns", low=0, high=1e9)
-    ecmp: str = key("flow", choices=("flow", "packet"))  # RFC 2992: hash-threshold per flow
+    # "flow": RFC 2992, hash-threshold per flow; "destination": one spine for each worker, as a routing table has
+    # it, and as P4 switches route
+    ecmp: str = key("flow", choices=("flow", "packet", "destination"))
     mtu_bytes: int = key(1500, unit="bytes", low=128, high=9216)  # IEEE 802.3 standard frame payload
 
     @property
@@ -116,6 +119,13 @@ class ClusterSection:
 class SwitchSection:
     """The aggregating switch: a Tofino-like pipeline."""
 
+    # "native": the models of sim/native; "p4": a compiled P4 program, real bytes in and out
+    model: str = key("native", choices=("native", "p4"))
+    program: str = "p4/programs/switchgnn.p4"  # a path, or the name of one of p4/programs
+    spine_program: str = ""  # of spines; empty: `program`
+    # How workers report a block done. "lean": 64-byte frames to the block's root; "wire": the frames of
+    # p4/programs, whose leaves count their racks. P4 switches speak the latter.
+    protocol: str = key("lean", choices=("lean", "wire"))
     # SwitchGNN, ns-3 runs: 100 MB of aggregators ("unlimited" is stored as 0).
     memory_bytes: int = key(100_000_000, unit="bytes", low=1, high=2**40, word="unlimited")
     aggregator_bytes: int = key(128, unit="bytes", low=12, high=1024)  # SwitchGNN, as ATP (NSDI 2021)
@@ -253,6 +263,8 @@ class Scenario:
         _check_topology(self.cluster)
         object.__setattr__(self, "congestion", _resolve_congestion(self.congestion, self.cluster))
         object.__setattr__(self, "switch", _resolve_switch(self.switch, self.congestion, self.cluster))
+        if self.switch.model == "p4":
+            _resolve_p4(self)
 
 
 def check_value(where: str, value: Any, item: Field[Any]) -> None:
@@ -344,3 +356,19 @@ def _resolve_switch(
             f"switch.pfc_xoff_bytes: {xoff} bytes given; at most switch.buffer_bytes = {switch.buffer_bytes}"
         )
     return replace(switch, pfc_xoff_bytes=xoff, pfc_xon_bytes=xon)
+
+
+def _resolve_p4(scenario: Scenario) -> None:
+    """What P4 switches settle: their routes are tables', their reports the wire format's."""
+    switch, cluster = scenario.switch, scenario.cluster
+    if cluster.ecmp == "packet":
+        raise InputError("cluster.ecmp: packet given; P4 switches route by destination")
+    if switch.pfc:
+        raise InputError("switch.pfc: true given; P4 switches have no priority flow control: false")
+    if switch.values_per_packet != WIRE_VALUES:
+        raise InputError(
+            f"switch.aggregator_bytes: {switch.aggregator_bytes} holds {switch.values_per_packet} values; "
+            f"P4 programs here carry {WIRE_VALUES} a packet: 128"
+        )
+    object.__setattr__(scenario, "switch", replace(switch, protocol="wire"))
+    object.__setattr__(scenario, "cluster", replace(cluster, ecmp="destination"))

@@ -12,10 +12,12 @@ import numpy.typing as npt
 from emulator import wire
 from emulator.wire import PacketType
 from p4.control.adjacency import MOST_BLOCKS, READY, finishing, sending
+from p4.control.fabric import FIRST_SOURCE_PORT
 
 Frames = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
 __all__ = [
+    "FIRST_SOURCE_PORT",
     "MOST_BLOCKS",
     "READY",
     "Arrived",
@@ -28,9 +30,6 @@ __all__ = [
     "sending",
 ]
 
-# The UDP source port tells who sent a contribution; results keep the last contributor's (as do partials), so
-# a marked result says whom to slow down. IANA's dynamic ports begin here.
-FIRST_SOURCE_PORT = 49152
 MOST_WORKERS = 2**16 - FIRST_SOURCE_PORT
 ECN_CAPABLE, ECN_MARKED = 2, 3  # RFC 3168: ECT(0) and CE
 

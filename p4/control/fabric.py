@@ -7,6 +7,9 @@ from dataclasses import dataclass
 FIRST_IP = 0x0A000001  # 10.0.0.1 is worker 0
 SWITCH_IP = 0x0AFF0001  # 10.255.0.1: where uploads and reports go, whichever switch serves them
 GATEWAY_MAC = bytes.fromhex("02ff00000001")  # locally administered
+# The UDP source port tells who sent a contribution; results keep the last contributor's (as do partials), so
+# a marked result says whom to slow down. IANA's dynamic ports begin here.
+FIRST_SOURCE_PORT = 49152
 MOST_PORTS = 500  # bit<9> ports, a few of which the program uses itself
 
 

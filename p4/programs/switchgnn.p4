@@ -5,13 +5,15 @@
 // count reaches what the block expects, the sum leaves as one result to v's owner, or as one partial to v's leaf.
 // When all workers have reported a block done, its completion is multicast; the leaves of a fabric report to one
 // switch, which counts them and lets them know. Resends, bypassed and pulled chunks are forwarded and never added;
-// a second copy of an upload or partial is dropped. Everything else is IPv4 forwarding with ECN.
+// a second copy of an upload or partial is dropped. Everything else is IPv4 forwarding with ECN. A sum keeps the mark of
+// its last contribution, whose sender the UDP source port still names: the owner asks that one to slow down.
 //
 // State. Aggregators: control word (tag, count) and 30 x int<32>. The tag is (round, block): an aggregator whose tag
 // is an earlier block's counts as empty, so that a block in which packets were lost leaves nothing behind; a packet
 // of an earlier block than the aggregator's is stale and dropped. `seen`: the last (round, block) in which a (vertex,
 // chunk) was uploaded. `sources`: which senders' partials an aggregator holds. Adjacency: include/adjacency.p4. Of each
-// job, the block that its workers are finishing, and how many have.
+// job, the block that its workers are finishing, and how many have. `load_turn`, which the control plane counts up when
+// it sets up a switch anew: lists from before, still on their way, are refused.
 //
 // Whatever a packet names (job, worker, block, vertex, chunk, count) is checked against its job's own part of each
 // array before anything is written; a packet that names what is not there is dropped and counted.
@@ -21,7 +23,7 @@
 //
 // Memory. 128 + 4 (seen) + 4 (sources; SOURCES / 8) bytes for each aggregator, that is for each vertex of a block and
 // chunk; 16 bytes for each vertex of each block (first edge, degree, expected, owner), 8 for each block, 4 for each
-// directed edge; 4 for each worker, 8 for each job.
+// directed edge; 4 for each worker, 12 for each job.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -146,6 +148,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     register<bit<32>>(WORKERS) done_seen;       // (round, block) + 1 that the worker last reported done
     register<bit<32>>(256) done_count;          // job -> how many did
     register<bit<32>>(256) done_tag;            // job -> what done_count counts for
+    register<bit<32>>(256) load_turn;           // job -> the round that its `load` packets must have
 
     counter(8, CounterType.packets) events;     // added, results, duplicates, stale, saturated, completions, refused
 
@@ -228,7 +231,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         hdr.ipv4.src = hdr.ipv4.dst;
         hdr.ipv4.dst = ip;
         hdr.ipv4.ttl = 64;
-        hdr.ipv4.ecn = hdr.ipv4.ecn == 3 ? 2w2 : hdr.ipv4.ecn;  // congestion on the way here is the uploader's
         hdr.udp.checksum = 0;
     }
     // The worker is behind another leaf, which finishes the sum.
@@ -362,6 +364,16 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 
         // ---- loading, and what a packet names
 
+        if (hdr.agg.type == packet_type_t.load) {
+            // Lists that were on their way to this switch before it was restarted, perhaps in part.
+            bit<32> turn;
+            load_turn.read(turn, job_number);
+            if ((bit<32>)hdr.agg.round != turn) {
+                events.count(STALE);
+                drop();
+                return;
+            }
+        }
         adjacency.apply(hdr, meta, standard);
         if (meta.refused) {
             events.count(REFUSED);

@@ -36,7 +36,11 @@ Propagations(const Config& config, const std::vector<PlanArrays>& plans)
 
 } // namespace
 
-Cluster::Cluster(Config config, const std::vector<PlanArrays>& plans, std::vector<Phase> phases)
+Cluster::Cluster(Config config,
+                 const std::vector<PlanArrays>& plans,
+                 std::vector<Phase> phases,
+                 const std::vector<P4Source>& programs,
+                 const WireLayout& layout)
     : m_config(std::move(config)),
       m_propagations(Propagations(m_config, plans))
 {
@@ -54,7 +58,14 @@ Cluster::Cluster(Config config, const std::vector<PlanArrays>& plans, std::vecto
     m_fabric = std::make_unique<Fabric>(m_config, ns3::PeekPointer(m_lane), stride);
     m_aggregation = std::make_unique<Aggregation>(m_config, m_config.workers / m_config.leaves);
     m_runner = std::make_unique<EpochRunner>(*m_fabric, *m_aggregation, m_propagations, std::move(phases));
-    BuildTopology();
+    if (m_config.p4)
+    {
+        m_codec = std::make_unique<WireCodec>(layout, *m_fabric);
+        m_codec->Connect(*m_runner);
+        m_fabric->wire = m_codec.get();
+    }
+    m_barriers.jobOf = m_runner->Jobs();
+    BuildTopology(programs);
 }
 
 Cluster::~Cluster()
@@ -79,7 +90,7 @@ Cluster::AddPort(LinkClass linkClass, double rateBps, Node* owner, Node* peer, s
 }
 
 void
-Cluster::BuildTopology()
+Cluster::BuildTopology(const std::vector<P4Source>& programs)
 {
     const std::uint32_t workers = m_config.workers;
     const std::uint32_t hostsPerLeaf = workers / m_config.leaves;
@@ -89,13 +100,24 @@ Cluster::BuildTopology()
         m_hosts.push_back(std::make_unique<Host>(*m_fabric, *m_aggregation, *m_runner, worker));
         hosts.push_back(m_hosts.back().get());
     }
-    const auto addSwitch = [this](SwitchNode::Role role, std::uint32_t index) {
-        m_switches.push_back(std::make_unique<SwitchNode>(*m_fabric, *m_aggregation, m_barriers, role, index));
+    const auto addSwitch = [&](SwitchNode::Role role, std::uint32_t index) -> Switch* {
+        if (m_config.p4)
+        {
+            const std::size_t number = m_switches.size();
+            auto node = std::make_unique<P4SwitchNode>(
+                *m_fabric, *m_codec, programs.at(number), static_cast<std::uint16_t>(workers + number));
+            m_p4Switches.push_back(node.get());
+            m_switches.push_back(std::move(node));
+        }
+        else
+        {
+            m_switches.push_back(std::make_unique<SwitchNode>(*m_fabric, *m_aggregation, m_barriers, role, index));
+        }
         m_switchList.push_back(m_switches.back().get());
         return m_switches.back().get();
     };
-    std::vector<SwitchNode*> leaves;
-    std::vector<SwitchNode*> spines;
+    std::vector<Switch*> leaves;
+    std::vector<Switch*> spines;
     for (std::uint32_t leaf = 0; leaf < m_config.leaves; ++leaf)
     {
         leaves.push_back(addSwitch(SwitchNode::Role::Leaf, leaf));
@@ -198,11 +220,11 @@ std::uint64_t
 Cluster::MaxPortBacklog() const
 {
     std::uint64_t most = 0;
-    for (const SwitchNode* node : m_switchList)
+    for (const Switch* node : m_switchList)
     {
-        for (const Port* port : node->Ports())
+        for (std::size_t port = 0; port < node->Ports().size(); ++port)
         {
-            most = std::max(most, port->MaxBacklog());
+            most = std::max(most, node->MaxBacklog(port));
         }
     }
     return most;

@@ -3,7 +3,10 @@
 #define NETFOLD_CLUSTER_H
 
 #include "epoch-runner.h"
+#include "p4/p4-switch-node.h"
 #include "sampler.h"
+#include "switch-node.h"
+#include "wire-codec.h"
 
 #include <chrono>
 #include <functional>
@@ -23,7 +26,12 @@ struct ProgressReport
 class Cluster
 {
   public:
-    Cluster(Config config, const std::vector<PlanArrays>& plans, std::vector<Phase> phases);
+    // `programs`: one for each switch, leaves first, where config.p4 is set; `layout`: of the bytes that frames then carry.
+    Cluster(Config config,
+            const std::vector<PlanArrays>& plans,
+            std::vector<Phase> phases,
+            const std::vector<P4Source>& programs = {},
+            const WireLayout& layout = {});
     ~Cluster();
 
     Cluster(const Cluster&) = delete;
@@ -63,7 +71,7 @@ class Cluster
         return m_fabric->samples;
     }
 
-    const std::vector<SwitchNode*>& Switches() const
+    const std::vector<Switch*>& Switches() const
     {
         return m_switchList;
     }
@@ -88,11 +96,16 @@ class Cluster
 
     std::size_t LivePayloads() const
     {
-        return m_fabric->values.Live();
+        return m_fabric->values.Live() + (m_codec ? m_codec->pool.Live() : 0);
+    }
+
+    const std::vector<P4SwitchNode*>& P4Switches() const
+    {
+        return m_p4Switches;
     }
 
   private:
-    void BuildTopology();
+    void BuildTopology(const std::vector<P4Source>& programs);
     Port* AddPort(LinkClass linkClass, double rateBps, Node* owner, Node* peer, std::uint32_t peerIngress);
     void Watch();
 
@@ -104,8 +117,10 @@ class Cluster
     Barriers m_barriers;
     std::unique_ptr<EpochRunner> m_runner;
     std::vector<std::unique_ptr<Host>> m_hosts;
-    std::vector<std::unique_ptr<SwitchNode>> m_switches;
-    std::vector<SwitchNode*> m_switchList;
+    std::vector<std::unique_ptr<Switch>> m_switches;
+    std::vector<Switch*> m_switchList;
+    std::vector<P4SwitchNode*> m_p4Switches;
+    std::unique_ptr<WireCodec> m_codec;
     std::vector<std::unique_ptr<Port>> m_ports;
     std::unique_ptr<Sampler> m_sampler;
     std::function<void(const ProgressReport&)> m_report;

@@ -20,6 +20,7 @@ struct Config
     std::int64_t link_delay_ns{0};
     std::int64_t switch_latency_ns{0};
     bool ecmp_per_packet{false};
+    bool ecmp_by_destination{false}; // the spine is the destination worker's number modulo the spines: a routing table
     std::uint32_t mtu_bytes{1500};
     std::uint32_t tx_burst{32};
 
@@ -38,6 +39,9 @@ struct Config
     bool pfc{false};
     std::uint64_t pfc_xoff_bytes{0};
     std::uint64_t pfc_xon_bytes{0};
+
+    bool p4{false};            // switches run P4 programs, frames carry bytes
+    bool wire_protocol{false}; // reports and completions as p4/programs has them: leaves count their racks
 
     // system
     bool first_come{false};      // aggregators first come first served, otherwise the plan's slots

@@ -39,6 +39,15 @@ struct BlockRow
     Ps end;
 };
 
+// An exchange as packets name it (p4/control/adjacency.py): one job for each plan, rounds are phases, and a block has two
+// numbers, of which this is the first.
+struct WireBlock
+{
+    std::uint32_t job;
+    std::uint32_t round;
+    std::uint32_t number;
+};
+
 class EpochRunner
 {
   public:
@@ -62,6 +71,34 @@ class EpochRunner
     std::uint32_t PhaseOf(std::uint32_t tag) const
     {
         return m_tags[tag].phase;
+    }
+
+    WireBlock BlockOf(std::uint32_t tag) const
+    {
+        const Tag& info = m_tags[tag];
+        return {static_cast<std::uint32_t>(m_phases[info.phase].propagation) + 1, info.phase, 2 * info.position + 1};
+    }
+
+    // The exchange that a packet names; false when there is none.
+    bool FindTag(const WireBlock& block, std::uint32_t& tag) const
+    {
+        if (block.round >= m_phases.size() || m_phases[block.round].propagation + 1 != static_cast<std::int64_t>(block.job))
+        {
+            return false;
+        }
+        tag = m_firstTag[block.round] + block.number / 2;
+        return tag < m_tags.size() && m_tags[tag].phase == block.round;
+    }
+
+    // The plan that each exchange is of, from 0, by tag.
+    std::vector<std::uint32_t> Jobs() const
+    {
+        std::vector<std::uint32_t> jobs;
+        for (const Tag& info : m_tags)
+        {
+            jobs.push_back(static_cast<std::uint32_t>(m_phases[info.phase].propagation));
+        }
+        return jobs;
     }
 
     // Boundary index of the vertex whose values a frame carries, kNone when it carries none.

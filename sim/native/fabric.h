@@ -38,6 +38,7 @@ struct Counters
     std::uint64_t pauses{0};
     std::uint64_t backgroundBytes{0};
     std::uint64_t backgroundFlows{0};
+    std::uint64_t unreadable{0}; // at hosts: no frames of ours
 };
 
 struct PacketSample
@@ -46,6 +47,8 @@ struct PacketSample
     Frame frame;
     LinkClass hop;
 };
+
+class WireCodec;
 
 class Fabric
 {
@@ -58,6 +61,9 @@ class Fabric
           ecnRandom(configuration.seed, 2)
     {
     }
+
+    // A frame ends on its way.
+    void Drop(const Frame& frame);
 
     // A frame ends here: give its payload back.
     void Consume(const Frame& frame)
@@ -80,6 +86,7 @@ class Fabric
     Counters counters;
     ValuePool values;
     PullPool pulls;
+    WireCodec* wire{nullptr}; // where frames carry bytes
     Random lossRandom;
     Random ecnRandom;
     std::vector<PacketSample> samples;

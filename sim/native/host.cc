@@ -1,6 +1,7 @@
 #include "host.h"
 
 #include "epoch-runner.h"
+#include "wire-codec.h"
 
 #include <algorithm>
 #include <cmath>
@@ -215,7 +216,7 @@ Host::SendNext(Ps now)
 {
     if (!m_control.Empty())
     {
-        m_uplink->Enqueue(m_control.Pop(), now);
+        Transmit(m_control.Pop(), now);
         return true;
     }
     const std::size_t count = m_active.size();
@@ -245,7 +246,7 @@ Host::SendNext(Ps now)
             flow.next = std::max(now, flow.next) + static_cast<Ps>(bits * 1e12 / flow.rate.RateBps());
             active.next = flow.next;
         }
-        m_uplink->Enqueue(frame, now);
+        Transmit(frame, now);
         if (HasData(flow))
         {
             ++m_turn;
@@ -263,6 +264,16 @@ Host::SendNext(Ps now)
         return true;
     }
     return false;
+}
+
+void
+Host::Transmit(Frame frame, Ps now)
+{
+    if (m_fabric.wire)
+    {
+        m_fabric.wire->Encode(frame);
+    }
+    m_uplink->Enqueue(frame, now);
 }
 
 void
@@ -466,6 +477,11 @@ Host::SendControl(Kind kind, std::uint16_t destination, std::uint32_t item, std:
 void
 Host::Receive(Frame& frame, std::uint32_t, Ps now)
 {
+    if (m_fabric.wire && !m_fabric.wire->Decode(frame))
+    {
+        ++m_fabric.counters.unreadable;
+        return;
+    }
     if ((frame.flags & kCongestionExperienced) && m_fabric.config.dcqcn)
     {
         EchoCongestion(frame, now);
@@ -504,6 +520,7 @@ Host::Receive(Frame& frame, std::uint32_t, Ps now)
                 m_allSent = true;
                 m_backoff = 0;
                 m_lastProgress = now;
+                FinishIfDone(now);
             }
             break;
         }
@@ -762,6 +779,15 @@ Host::OnRawHostBased(const Frame& frame, HostBasedState& state, Ps now)
     }
 }
 
+// Who counts this worker's reports of a block.
+std::uint16_t
+Host::ReportTo(std::uint32_t tag) const
+{
+    const Config& config = m_fabric.config;
+    return config.wire_protocol ? static_cast<std::uint16_t>(config.workers + m_aggregation.LeafOf(m_worker))
+                                : m_runner.RootOf(tag);
+}
+
 void
 Host::AfterInNetworkProgress(Ps now)
 {
@@ -781,14 +807,15 @@ Host::FinishIfDone(Ps now)
     if (!m_sentReported)
     {
         m_sentReported = true;
-        SendControl(Kind::Finish, m_runner.RootOf(tag), 0, tag, kSentOnly, now);
+        SendControl(Kind::Finish, ReportTo(tag), 0, tag, kSentOnly, now);
     }
-    if (m_aggregation.Pending(m_worker) > 0)
+    // A switch that counts one barrier after the other cannot be told of the second before the first is through.
+    if (m_aggregation.Pending(m_worker) > 0 || (m_fabric.config.wire_protocol && !m_allSent))
     {
         return;
     }
     m_finishSent = true;
-    SendControl(Kind::Finish, m_runner.RootOf(tag), 0, tag, 0, now);
+    SendControl(Kind::Finish, ReportTo(tag), 0, tag, 0, now);
     m_runner.OnInNetworkDone(m_worker, tag, now);
 }
 
@@ -866,7 +893,7 @@ Host::OnTimer(Ps now)
         if (m_finishSent || !m_allSent)
         {
             const auto flags = static_cast<std::uint8_t>(m_finishSent ? 0 : kSentOnly);
-            SendControl(Kind::Finish, m_runner.RootOf(awaited.tag), 0, awaited.tag, flags, now);
+            SendControl(Kind::Finish, ReportTo(awaited.tag), 0, awaited.tag, flags, now);
             return;
         }
     }

@@ -153,6 +153,7 @@ class Host final : public Node, public EventSource
     void ProduceReply(const Reply& reply, Frame& frame);
     void ProduceSegment(Flow& flow, Frame& frame);
     void ProduceBackground(Flow& flow, Frame& frame);
+    void Transmit(Frame frame, Ps now);
     void SendControl(Kind kind, std::uint16_t destination, std::uint32_t item, std::uint32_t tag, std::uint8_t flags, Ps now);
 
     std::uint32_t FillVertex(std::uint32_t tag, std::uint32_t slot, std::uint32_t chunk, std::uint32_t perPacket);
@@ -171,6 +172,7 @@ class Host final : public Node, public EventSource
     void AddRawContribution(std::uint32_t rack, std::uint32_t slot, const Frame& frame);
     void AfterInNetworkProgress(Ps now);
     void FinishIfDone(Ps now);
+    std::uint16_t ReportTo(std::uint32_t tag) const;
 
     void OnTimer(Ps now);
     void PullMissing(std::uint32_t tag);

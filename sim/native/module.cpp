@@ -47,7 +47,8 @@ struct PlanHandle
 class Simulation
 {
   public:
-    Simulation(const Config& config, nb::list plans, nb::list phases)
+    // switches: (library, address, program, node) for each; layout: (fields, numbers) of wire-codec.h, or None
+    Simulation(const Config& config, nb::list plans, nb::list phases, nb::list switches, nb::object layout)
     {
         std::vector<PlanArrays> arrays;
         for (const auto& plan : plans)
@@ -64,7 +65,28 @@ class Simulation
             steps.push_back({nb::cast<std::int32_t>(tuple[0]), View(pre), View(post)});
             m_owners.push_back(nb::borrow(item));
         }
-        m_cluster = std::make_unique<Cluster>(config, arrays, std::move(steps));
+        std::vector<P4Source> programs;
+        for (const auto& item : switches)
+        {
+            const auto tuple = nb::cast<nb::tuple>(item);
+            programs.push_back({nb::cast<std::string>(tuple[0]), nb::cast<std::uintptr_t>(tuple[1]),
+                                nb::cast<std::string>(tuple[2]), nb::cast<std::string>(tuple[3])});
+        }
+        WireLayout wire;
+        if (!layout.is_none())
+        {
+            const auto tuple = nb::cast<nb::tuple>(layout);
+            for (const auto [name, place] : nb::cast<nb::dict>(tuple[0]))
+            {
+                const auto pair = nb::cast<nb::tuple>(place);
+                wire.fields[nb::cast<std::string>(name)] = {nb::cast<std::uint32_t>(pair[0]), nb::cast<std::uint32_t>(pair[1])};
+            }
+            for (const auto [name, number] : nb::cast<nb::dict>(tuple[1]))
+            {
+                wire.numbers[nb::cast<std::string>(name)] = nb::cast<std::uint64_t>(number);
+            }
+        }
+        m_cluster = std::make_unique<Cluster>(config, arrays, std::move(steps), programs, wire);
     }
 
     void SetFeatures(nb::list byPhase)
@@ -133,6 +155,19 @@ class Simulation
         out["pauses"] = totals.pauses;
         out["background_bytes"] = totals.backgroundBytes;
         out["background_flows"] = totals.backgroundFlows;
+        out["unreadable"] = totals.unreadable;
+        std::uint64_t passes = 0;
+        std::uint64_t recirculated = 0;
+        std::uint64_t marks = totals.ecnMarks;
+        for (const P4SwitchNode* node : m_cluster->P4Switches())
+        {
+            passes += node->Statistics().passes;
+            recirculated += node->Manager().Recirculated();
+            marks += node->Marks();
+        }
+        out["ecn_marks"] = marks;
+        out["p4_passes"] = passes;
+        out["p4_recirculated"] = recirculated;
         out["events"] = m_cluster->Events();
         out["end_ns"] = m_cluster->End() / kPsPerNs;
         out["max_port_backlog_bytes"] = m_cluster->MaxPortBacklog();
@@ -196,7 +231,7 @@ class Simulation
         out["active"] = ToNumpy(samples.Active());
         out["backlog_bytes"] = ToNumpy(samples.Backlog());
         std::vector<std::int32_t> ports;
-        for (const SwitchNode* node : m_cluster->Switches())
+        for (const Switch* node : m_cluster->Switches())
         {
             ports.push_back(static_cast<std::int32_t>(node->Ports().size()));
         }
@@ -292,6 +327,8 @@ NB_MODULE(_native, m)
     // Once per process and before any event: 100 Gb/s needs 80 ps per byte.
     ns3::Time::SetResolution(ns3::Time::PS);
 
+    nb::exception<P4Stopped>(m, "P4Stopped", PyExc_RuntimeError);
+
     nb::list kinds;
     for (const char* name : kKindNames)
     {
@@ -303,7 +340,7 @@ NB_MODULE(_native, m)
         .def(nb::init<>())
 #define FIELD(name) .def_rw(#name, &Config::name)
         FIELD(workers) FIELD(leaves) FIELD(spines) FIELD(host_link_bps) FIELD(fabric_link_bps) FIELD(link_delay_ns)
-        FIELD(switch_latency_ns) FIELD(ecmp_per_packet) FIELD(mtu_bytes) FIELD(tx_burst) FIELD(frame_overhead_bytes)
+        FIELD(switch_latency_ns) FIELD(ecmp_per_packet) FIELD(ecmp_by_destination) FIELD(p4) FIELD(wire_protocol) FIELD(mtu_bytes) FIELD(tx_burst) FIELD(frame_overhead_bytes)
         FIELD(wire_gap_bytes) FIELD(control_frame_bytes) FIELD(pull_entry_bytes) FIELD(aggregators)
         FIELD(recirculation_limited) FIELD(pass_rate_pps) FIELD(recirculation_bps) FIELD(buffer_bytes) FIELD(pfc)
         FIELD(pfc_xoff_bytes) FIELD(pfc_xon_bytes) FIELD(first_come) FIELD(multicast_home) FIELD(presum) FIELD(dcqcn)
@@ -353,7 +390,12 @@ NB_MODULE(_native, m)
              });
 
     nb::class_<Simulation>(m, "Simulation")
-        .def(nb::init<const Config&, nb::list, nb::list>())
+        .def(nb::init<const Config&, nb::list, nb::list, nb::list, nb::object>(),
+             nb::arg("config"),
+             nb::arg("plans"),
+             nb::arg("phases"),
+             nb::arg("switches") = nb::list(),
+             nb::arg("layout") = nb::none())
         .def("set_features", &Simulation::SetFeatures)
         .def("run", &Simulation::Run, nb::arg("progress").none())
         .def("counters", &Simulation::Counters)

@@ -39,6 +39,11 @@ class ValuePool
         return id;
     }
 
+    std::uint32_t Stride() const
+    {
+        return m_stride;
+    }
+
     std::int32_t* At(std::uint32_t id) // valid until the next Allocate()
     {
         return m_values.data() + static_cast<std::size_t>(id) * m_stride;

@@ -1,9 +1,21 @@
 #include "port.h"
 
 #include "fabric.h"
+#include "wire-codec.h"
 
 namespace netfold
 {
+
+void
+Fabric::Drop(const Frame& frame)
+{
+    if (wire)
+    {
+        wire->Release(frame);
+        return;
+    }
+    Consume(frame);
+}
 
 Port::Port(Fabric& fabric, LinkClass linkClass, double rateBps, Ps delay, Node* owner, Node* peer, std::uint32_t peerIngress)
     : m_fabric(fabric),
@@ -22,12 +34,12 @@ void
 Port::Enqueue(Frame frame, Ps now)
 {
     const std::uint64_t backlog = Backlog(now);
-    if (m_ecnKmax > 0 && static_cast<double>(backlog) > m_ecnKmin && !(frame.flags & kCongestionExperienced))
+    if (m_ecnKmax > 0 && static_cast<double>(backlog) > m_ecnKmin)
     {
         const double depth = static_cast<double>(backlog);
         const double probability =
             depth >= m_ecnKmax ? 1.0 : m_fabric.config.ecn_pmax * (depth - m_ecnKmin) / (m_ecnKmax - m_ecnKmin);
-        if (probability >= 1.0 || m_fabric.ecnRandom.Uniform() < probability)
+        if ((probability >= 1.0 || m_fabric.ecnRandom.Uniform() < probability) && !(frame.flags & kCongestionExperienced))
         {
             frame.flags |= kCongestionExperienced;
             ++m_fabric.counters.ecnMarks;
@@ -174,7 +186,7 @@ Port::Fire(Ps now)
         if (m_lossBurst)
         {
             ++counters.losses;
-            m_fabric.Consume(frame);
+            m_fabric.Drop(frame);
             return;
         }
     }

@@ -5,7 +5,7 @@
 namespace netfold
 {
 
-Sampler::Sampler(Fabric& fabric, const std::vector<SwitchNode*>& switches, Ps interval, std::function<bool()> active)
+Sampler::Sampler(Fabric& fabric, const std::vector<Switch*>& switches, Ps interval, std::function<bool()> active)
     : m_fabric(fabric),
       m_switches(switches),
       m_isActive(std::move(active)),
@@ -13,7 +13,7 @@ Sampler::Sampler(Fabric& fabric, const std::vector<SwitchNode*>& switches, Ps in
       m_interval(interval > 0 ? interval : 1000 * kPsPerNs),
       m_adaptive(interval <= 0)
 {
-    for (const SwitchNode* node : switches)
+    for (const Switch* node : switches)
     {
         m_columns += node->Ports().size();
     }
@@ -31,14 +31,14 @@ Sampler::TakeSample(Ps now)
 {
     m_times.push_back(now);
     m_active.push_back(m_isActive());
-    for (SwitchNode* node : m_switches)
+    for (Switch* node : m_switches)
     {
-        for (Port* port : node->Ports())
+        for (std::size_t port = 0; port < node->Ports().size(); ++port)
         {
-            m_backlog.push_back(port->TakePeak(now));
+            m_backlog.push_back(node->TakePeak(port, now));
         }
     }
-    for (SwitchNode* node : m_switches)
+    for (Switch* node : m_switches)
     {
         m_backlog.push_back(node->TakeRecirculationPeak());
     }

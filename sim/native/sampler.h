@@ -2,7 +2,8 @@
 #ifndef NETFOLD_SAMPLER_H
 #define NETFOLD_SAMPLER_H
 
-#include "switch-node.h"
+#include "fabric.h"
+#include "switch.h"
 
 #include <functional>
 #include <vector>
@@ -17,7 +18,7 @@ class Sampler final : public EventSource
 
     // interval 0: starts at 1 us and doubles (merging pairs) whenever kMaxSamples are full, so that a run of any length
     // has between 1024 and 2048 samples.
-    Sampler(Fabric& fabric, const std::vector<SwitchNode*>& switches, Ps interval, std::function<bool()> active);
+    Sampler(Fabric& fabric, const std::vector<Switch*>& switches, Ps interval, std::function<bool()> active);
 
     void Start(Ps now);
     void Fire(Ps now) override;
@@ -54,7 +55,7 @@ class Sampler final : public EventSource
     void Halve();
 
     Fabric& m_fabric;
-    const std::vector<SwitchNode*>& m_switches;
+    const std::vector<Switch*>& m_switches;
     std::function<bool()> m_isActive;
     std::uint32_t m_source;
     Ps m_interval;

@@ -57,10 +57,10 @@ SwitchNode::Receive(Frame& frame, std::uint32_t ingress, Ps now)
         OnPresum(frame, ingress, now);
         break;
     case Kind::Finish:
-        OnFinish(frame, ingress, now);
+        m_fabric.config.wire_protocol ? OnReport(frame, ingress, now) : OnFinish(frame, ingress, now);
         break;
     case Kind::Complete:
-        OnComplete(frame, ingress, now);
+        m_fabric.config.wire_protocol ? OnCompletion(frame, ingress, now) : OnComplete(frame, ingress, now);
         break;
     default:
         m_fabric.Consume(frame); // nothing else is ever addressed to a switch
@@ -85,6 +85,11 @@ SwitchNode::Route(const Frame& frame)
     if (frame.dst >= config.workers + config.leaves)
     {
         return m_hostsPerLeaf + (frame.dst - config.workers - config.leaves); // that spine
+    }
+    if (config.ecmp_by_destination)
+    {
+        const bool partial = frame.kind == Kind::Partial && frame.item < m_aggregation.Current().Slots();
+        return m_hostsPerLeaf + (partial ? m_aggregation.Current().Owner(frame.item) : frame.dst) % config.spines;
     }
     // ECMP over the spines. In-network frames carry their vertex in the UDP source port (RoCEv2's entropy field), so they
     // spread by vertex; host-based flows keep one path unless packets are sprayed.
@@ -195,6 +200,104 @@ SwitchNode::OnComplete(const Frame& frame, std::uint32_t ingress, Ps now)
         copy.dst = static_cast<std::uint16_t>(m_index * m_hostsPerLeaf + i);
         Send(copy, i, ingress, now);
     }
+}
+
+// ------------------------------------------------------------------- reports and completions as switchgnn.p4 has them
+
+Reports&
+SwitchNode::ReportsOf(const Frame& frame)
+{
+    const std::uint32_t job = m_barriers.jobOf[frame.tag];
+    if (job >= m_reports.size())
+    {
+        m_reports.resize(job + 1);
+    }
+    Reports& reports = m_reports[job];
+    reports.last.resize(m_role == Role::Leaf ? m_hostsPerLeaf : m_fabric.config.leaves, 0);
+    return reports;
+}
+
+namespace
+{
+
+// Barriers in their order: a block's two, one after the other.
+std::uint64_t
+BarrierOf(const Frame& frame)
+{
+    return 2 * static_cast<std::uint64_t>(frame.tag) + (frame.flags & kSentOnly ? 0 : 1) + 1;
+}
+
+} // namespace
+
+void
+SwitchNode::OnReport(const Frame& frame, std::uint32_t ingress, Ps now)
+{
+    const Config& config = m_fabric.config;
+    const bool leaf = m_role == Role::Leaf;
+    Reports& reports = ReportsOf(frame);
+    const auto below = static_cast<std::uint32_t>(reports.last.size());
+    const std::uint32_t me = leaf ? frame.src - m_index * m_hostsPerLeaf : ingress;
+    const std::uint64_t barrier = BarrierOf(frame);
+    bool complete = false;
+    bool again = false;
+    if (reports.counting != 0 && barrier < reports.counting)
+    {
+        again = true; // a later block has begun, so this one was completed
+    }
+    else if (barrier != reports.counting && reports.counting != 0 && reports.count != below)
+    {
+        return; // nobody can be done with a block before its turn
+    }
+    else if (barrier != reports.counting || (reports.last[me] != barrier && reports.count != below))
+    {
+        reports.count = barrier != reports.counting ? 1 : reports.count + 1;
+        reports.last[me] = barrier;
+        reports.counting = barrier;
+        complete = reports.count == below;
+    }
+    else
+    {
+        again = reports.count == below;
+    }
+
+    Frame answer = frame;
+    answer.flags &= kSentOnly | kCongestionExperienced;
+    if (leaf && config.spines && (complete || (again && barrier == reports.counting)))
+    {
+        const std::uint32_t root = (m_barriers.jobOf[frame.tag] + 1) % config.spines;
+        answer.dst = static_cast<std::uint16_t>(config.workers + config.leaves + root);
+        Forward(answer, ingress, now);
+        return;
+    }
+    answer.kind = Kind::Complete;
+    answer.src = m_address;
+    if (complete)
+    {
+        for (std::uint32_t i = 0; i < below; ++i)
+        {
+            answer.dst = leaf ? static_cast<std::uint16_t>(m_index * m_hostsPerLeaf + i) : LeafAddress(i);
+            Send(answer, i, ingress, now);
+        }
+    }
+    else if (again)
+    {
+        answer.dst = leaf ? frame.src : LeafAddress(ingress);
+        Send(answer, me, ingress, now);
+    }
+}
+
+// From above, for this leaf's workers.
+void
+SwitchNode::OnCompletion(const Frame& frame, std::uint32_t ingress, Ps now)
+{
+    Reports& reports = ReportsOf(frame);
+    const std::uint64_t barrier = BarrierOf(frame);
+    if (barrier >= reports.counting)
+    {
+        reports.counting = barrier;
+        reports.count = m_hostsPerLeaf;
+    }
+    OnComplete(frame, ingress, now);
 }
 
 // -------------------------------------------------------------------------------------------------- aggregation

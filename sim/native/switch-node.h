@@ -7,6 +7,7 @@
 
 #include "aggregation.h"
 #include "fabric.h"
+#include "switch.h"
 
 #include <memory>
 #include <vector>
@@ -27,9 +28,19 @@ struct Barriers
 {
     Barrier sent;     // all uploads have left
     Barrier finished; // ... and all results have arrived
+    std::vector<std::uint32_t> jobOf; // by tag, where switches count reports job by job
 };
 
-class SwitchNode final : public Node
+// Where frames are those of p4/programs, a switch counts the reports of those below it, for one job as switchgnn.p4 does:
+// a leaf its workers, the root its leaves.
+struct Reports
+{
+    std::uint64_t counting{0};       // the barrier; 0 before the first
+    std::uint32_t count{0};          // how many have reached it
+    std::vector<std::uint64_t> last; // the last one that each reached
+};
+
+class SwitchNode final : public Switch
 {
   public:
     enum class Role
@@ -40,10 +51,7 @@ class SwitchNode final : public Node
 
     SwitchNode(Fabric& fabric, Aggregation& aggregation, Barriers& barriers, Role role, std::uint32_t index);
 
-    // Egress ports in order: a leaf's workers then its spines; a spine's leaves. `upstream[i]` is the far end's port that
-    // feeds ingress i (to pause it).
-    void Connect(std::vector<Port*> egress, std::vector<Port*> upstream);
-
+    void Connect(std::vector<Port*> egress, std::vector<Port*> upstream) override;
     void Receive(Frame& frame, std::uint32_t ingress, Ps now) override;
 
     std::uint16_t Address() const override
@@ -51,13 +59,17 @@ class SwitchNode final : public Node
         return m_address;
     }
 
-    const std::vector<Port*>& Ports() const
+    std::uint64_t TakePeak(std::size_t egress, Ps now) override
     {
-        return m_egress;
+        return m_egress[egress]->TakePeak(now);
     }
 
-    // Largest backlog of bytes waiting for aggregator passes since the last call.
-    std::uint64_t TakeRecirculationPeak()
+    std::uint64_t MaxBacklog(std::size_t egress) const override
+    {
+        return m_egress[egress]->MaxBacklog();
+    }
+
+    std::uint64_t TakeRecirculationPeak() override
     {
         const std::uint64_t peak = std::max(m_recirculationPeak, m_recirculationBytes);
         m_recirculationPeak = 0;
@@ -127,6 +139,9 @@ class SwitchNode final : public Node
     void OnFinish(const Frame& frame, std::uint32_t ingress, Ps now);
     void Reach(Barrier& barrier, const Frame& frame, std::uint8_t flags, std::uint32_t ingress, Ps now);
     void OnComplete(const Frame& frame, std::uint32_t ingress, Ps now);
+    void OnReport(const Frame& frame, std::uint32_t ingress, Ps now);
+    void OnCompletion(const Frame& frame, std::uint32_t ingress, Ps now);
+    Reports& ReportsOf(const Frame& frame);
 
     // --- aggregation ---
     void OnUpload(Frame& frame, std::uint32_t ingress, Ps now);
@@ -157,12 +172,12 @@ class SwitchNode final : public Node
     Fabric& m_fabric;
     Aggregation& m_aggregation;
     Barriers& m_barriers;
+    std::vector<Reports> m_reports; // by job
     Role m_role;
     std::uint32_t m_index; // among leaves or among spines
     std::uint32_t m_hostsPerLeaf;
     std::uint16_t m_address;
     std::uint64_t m_sprayed{0};
-    std::vector<Port*> m_egress;
     std::vector<Port*> m_upstream;
 
     // passes

@@ -783,7 +783,6 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, in ingress_int
             ends_low.apply();
             ends_high.apply();
             if (hdr.agg.saturated == 1) { saturated.count(0); }
-            if (hdr.ipv4.ecn == 3) { hdr.ipv4.ecn = 2; }    // congestion on the way here is the uploader's
             worker.apply();
         } else if (meta.step == step_t.done) {
             if (meta.known == 1 && (meta.sums == 0 || (meta.size != 0 && meta.block[15:BLOCK_BITS] == 0))) {

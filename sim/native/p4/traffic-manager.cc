@@ -1,8 +1,6 @@
 #include "traffic-manager.h"
 
 #include <algorithm>
-#include <cstring>
-#include <stdexcept>
 
 namespace netfold
 {
@@ -23,7 +21,7 @@ Nanoseconds(Ps at)
 void
 P4Output::Stopped(const std::string& reason)
 {
-    throw std::runtime_error(reason);
+    throw P4Stopped(reason);
 }
 
 // Calls a method of the traffic manager when its time comes.

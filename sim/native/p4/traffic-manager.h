@@ -40,6 +40,7 @@
 
 #include <array>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,12 @@ struct P4PortCounters
     std::uint64_t maxBacklogBytes{0};
 };
 
+// The program would never end.
+struct P4Stopped : std::runtime_error
+{
+    using std::runtime_error::runtime_error;
+};
+
 class P4Output
 {
   public:
@@ -94,7 +101,7 @@ class P4Output
     {
     }
 
-    // The program would never end. Throws std::runtime_error unless overridden; when it returns, the packet is dropped and
+    // The program would never end. Throws P4Stopped unless overridden; when it returns, the packet is dropped and
     // counted in Stopped().
     virtual void Stopped(const std::string& reason);
 };

@@ -224,9 +224,9 @@ def test_a_packet_behind_a_long_queue_is_marked_if_its_transport_knows_ecn(
     assert Frame.decode(packet.data).ecn == marked
 
 
-def test_a_result_begins_its_way_unmarked(switch: Engine) -> None:
+def test_a_result_keeps_the_mark_of_its_last_contribution(switch: Engine) -> None:
     block = Block([0, 1], [[1], [0]])
     load_blocks(switch, [block])
     switch.send(1, Frame(UPLOAD, vertex=1, worker=1, ecn=3).encode())
     [packet] = switch.receive()
-    assert Frame.decode(packet.data).ecn == 2
+    assert Frame.decode(packet.data).ecn == 3

@@ -315,10 +315,10 @@ def test_a_packet_behind_a_long_queue_is_marked_if_its_transport_knows_ecn(
     assert [Frame.decode(p.data).ecn for p in switch.receive()] == [ecn, marked, ecn, ecn]
 
 
-def test_a_result_begins_its_way_unmarked(switch: Engine) -> None:
+def test_a_result_keeps_the_mark_of_its_last_contribution(switch: Engine) -> None:
     load_blocks(switch, [Block([0, 1], [[1], [0]])])
     [(_, frame)] = send(switch, Frame(UPLOAD, vertex=1, worker=1, ecn=3))
-    assert frame.ecn == 2
+    assert frame.ecn == 3
 
 
 # ---- a network that loses and copies, with hosts that keep to the protocol

@@ -1,0 +1,91 @@
+// The bytes of frames under way, where a run carries them: blocks of two sizes, used again and again, that stay where they
+// are. An aggregation packet takes a small one.
+#ifndef NETFOLD_BYTE_POOL_H
+#define NETFOLD_BYTE_POOL_H
+
+#include "units.h"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace netfold
+{
+
+class BytePool
+{
+  public:
+    explicit BytePool(std::uint32_t largest)
+        : m_classes{Class(kSmall), Class(largest)}
+    {
+    }
+
+    std::uint32_t Allocate(std::size_t bytes)
+    {
+        const std::uint32_t large = bytes > kSmall;
+        return m_classes[large].Take() << 1 | large;
+    }
+
+    std::uint8_t* At(std::uint32_t id)
+    {
+        return m_classes[id & 1].At(id >> 1);
+    }
+
+    void Release(std::uint32_t id)
+    {
+        m_classes[id & 1].free.push_back(id >> 1);
+    }
+
+    std::size_t Live() const
+    {
+        return m_classes[0].Live() + m_classes[1].Live();
+    }
+
+  private:
+    static constexpr std::size_t kSmall = 192;
+    static constexpr std::uint32_t kPerSlab = 256;
+
+    struct Class
+    {
+        explicit Class(std::size_t size_)
+            : size(size_)
+        {
+        }
+
+        std::uint32_t Take()
+        {
+            if (free.empty())
+            {
+                const auto first = static_cast<std::uint32_t>(slabs.size()) * kPerSlab;
+                slabs.push_back(std::make_unique<std::uint8_t[]>(size * kPerSlab));
+                for (std::uint32_t i = kPerSlab; i-- > 0;)
+                {
+                    free.push_back(first + i);
+                }
+            }
+            const std::uint32_t id = free.back();
+            free.pop_back();
+            return id;
+        }
+
+        std::uint8_t* At(std::uint32_t id)
+        {
+            return slabs[id / kPerSlab].get() + (id % kPerSlab) * size;
+        }
+
+        std::size_t Live() const
+        {
+            return slabs.size() * kPerSlab - free.size();
+        }
+
+        std::size_t size;
+        std::vector<std::unique_ptr<std::uint8_t[]>> slabs;
+        std::vector<std::uint32_t> free;
+    };
+
+    Class m_classes[2];
+};
+
+} // namespace netfold
+
+#endif

@@ -1,0 +1,97 @@
+#include "p4-switch-node.h"
+
+#include <cstring>
+
+namespace netfold
+{
+
+namespace
+{
+
+constexpr std::uint32_t kFcsBytes = 4;
+
+P4SwitchSettings
+Settings(const Config& config, const P4Source& source)
+{
+    P4SwitchSettings settings;
+    settings.name = source.node;
+    settings.program = source.program;
+    settings.bufferBytes = config.buffer_bytes;
+    settings.fcsBytes = kFcsBytes;
+    settings.seed = config.seed;
+    if (config.recirculation_limited)
+    {
+        settings.passPs = static_cast<Ps>(1e12 / config.pass_rate_pps + 0.5);
+        settings.recirculation = {config.recirculation_bps, kFcsBytes + config.wire_gap_bytes};
+    }
+    return settings;
+}
+
+} // namespace
+
+P4SwitchNode::P4SwitchNode(Fabric& fabric, WireCodec& codec, const P4Source& source, std::uint16_t address)
+    : m_fabric(fabric),
+      m_codec(codec),
+      m_program(source.library, source.address),
+      m_manager(fabric.events, m_program, *this, Settings(fabric.config, source), &fabric.ecnRandom),
+      m_address(address)
+{
+}
+
+void
+P4SwitchNode::Connect(std::vector<Port*> egress, std::vector<Port*>)
+{
+    m_egress = std::move(egress);
+    const Config& config = m_fabric.config;
+    for (std::uint32_t port = 0; port < m_egress.size(); ++port)
+    {
+        const bool fabricLink = m_egress[port]->Class() == LinkClass::Fabric;
+        P4PortSettings settings{fabricLink ? config.fabric_link_bps : config.host_link_bps, kFcsBytes + config.wire_gap_bytes};
+        if (config.dcqcn)
+        {
+            settings.ecnKminBytes = fabricLink ? config.ecn_fabric_kmin_bytes : config.ecn_kmin_bytes;
+            settings.ecnKmaxBytes = fabricLink ? config.ecn_fabric_kmax_bytes : config.ecn_kmax_bytes;
+            settings.ecnPmax = config.ecn_pmax;
+        }
+        m_manager.SetPort(port, settings);
+        m_egress[port]->SetEcn(0, 0); // the queue is the traffic manager's: the link takes one frame at a time
+    }
+}
+
+void
+P4SwitchNode::Receive(Frame& frame, std::uint32_t ingress, Ps now)
+{
+    const std::uint32_t id = frame.payload;
+    m_manager.Receive(ingress, m_codec.pool.At(id), frame.bytes - kFcsBytes, frame.src, now);
+    m_codec.pool.Release(id);
+}
+
+void
+P4SwitchNode::Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t, Ps now)
+{
+    Frame frame;
+    m_codec.Describe(data, bytes, frame);
+    m_fabric.counters.results += frame.kind == Kind::Result;
+    frame.payload = m_codec.pool.Allocate(bytes);
+    std::memcpy(m_codec.pool.At(frame.payload), data, bytes);
+    m_egress[port]->Enqueue(frame, now);
+}
+
+void
+P4SwitchNode::Dropped(std::uint32_t, std::uint32_t, Ps)
+{
+    ++m_fabric.counters.drops;
+}
+
+std::uint64_t
+P4SwitchNode::Marks() const
+{
+    std::uint64_t marks = 0;
+    for (std::uint32_t port = 0; port < m_egress.size(); ++port)
+    {
+        marks += m_manager.Port(port).marks;
+    }
+    return marks;
+}
+
+} // namespace netfold
