@@ -144,6 +144,7 @@ def _config(
             ecn_kmin_bytes=program.rule.ecn_kmin_bytes,
             ecn_kmax_bytes=program.rule.ecn_kmax_bytes,
             ecn_pmax=program.rule.ecn_pmax,
+            max_rounds=program.rule.max_rounds,
         )
         for name, program in zip(topology.switches, programs, strict=True)
     ]

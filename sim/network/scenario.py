@@ -74,6 +74,7 @@ class SwitchRule:
     ecn_kmin_bytes: int = key(0, unit="bytes", low=0, high=1e12)
     ecn_kmax_bytes: int = key(0, unit="bytes", low=1, high=1e12, word="off")
     ecn_pmax: float = key(0.1, low=0.0, high=1.0)
+    max_rounds: int = key(10_000, low=1, high=2**31 - 1)  # of one packet; more have no end, and end the run
 
 
 @dataclass(frozen=True)

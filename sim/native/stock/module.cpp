@@ -159,7 +159,8 @@ NB_MODULE(_network, m)
         FIELD(SwitchConfig, library) FIELD(SwitchConfig, engine) FIELD(SwitchConfig, ingress_latency_ns)
         FIELD(SwitchConfig, egress_latency_ns) FIELD(SwitchConfig, pass_rate_pps) FIELD(SwitchConfig, recirculation_bps)
         FIELD(SwitchConfig, queue_packets) FIELD(SwitchConfig, buffer_bytes) FIELD(SwitchConfig, ecn_kmin_bytes)
-        FIELD(SwitchConfig, ecn_kmax_bytes) FIELD(SwitchConfig, ecn_pmax);
+        FIELD(SwitchConfig, ecn_kmax_bytes) FIELD(SwitchConfig, ecn_pmax)
+        FIELD(SwitchConfig, max_rounds);
 
     nb::class_<LinkConfig>(m, "LinkConfig").def(nb::init<>()) FIELD(LinkConfig, a) FIELD(LinkConfig, b)
         FIELD(LinkConfig, port_a) FIELD(LinkConfig, port_b) FIELD(LinkConfig, rate_bps) FIELD(LinkConfig, delay_ns);

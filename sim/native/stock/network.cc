@@ -179,6 +179,7 @@ Network::MakeNodes()
         made->SetAttribute("EcnMin", DoubleValue(config.ecn_kmin_bytes));
         made->SetAttribute("EcnMax", DoubleValue(config.ecn_kmax_bytes));
         made->SetAttribute("EcnProbability", DoubleValue(config.ecn_pmax));
+        made->SetAttribute("MaxRounds", UintegerValue(config.max_rounds));
         made->SetAttribute("Seed", UintegerValue(m_config.seed + m_switches.size()));
         made->SetProgram(config.library, config.engine, config.program);
         node->AggregateObject(made);

@@ -41,6 +41,7 @@ struct SwitchConfig
     double ecn_kmin_bytes{0};
     double ecn_kmax_bytes{0};
     double ecn_pmax{0};
+    std::uint32_t max_rounds{0};
 };
 
 // Nodes are numbered hosts first, then switches, each in the order of its list.

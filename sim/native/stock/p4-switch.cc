@@ -397,7 +397,7 @@ P4Switch::GetTypeId()
                           MakeDoubleChecker<double>(0, 1))
             .AddAttribute("MaxRounds",
                           "Passes of one packet, after which the program is stopped as endless",
-                          UintegerValue(1u << 20),
+                          UintegerValue(10'000),
                           MakeUintegerAccessor(&P4Switch::m_maxRounds),
                           MakeUintegerChecker<std::uint32_t>(1))
             .AddAttribute("Seed",

@@ -42,7 +42,7 @@ struct P4SwitchPort
  *
  * Attributes (units in the help texts): QueueSize (1000 packets a priority), BufferSize (0, no limit), IngressLatency (200
  * ns), EgressLatency (200 ns), PassRate (0, no limit), RecirculationRate (100 Gb/s), EcnMin and EcnMax (0, no marking),
- * EcnProbability (0.1), MaxRounds (1,048,576). Set them before the first packet. Trace sources: Receive and Transmit
+ * EcnProbability (0.1), MaxRounds (10,000). Set them before the first packet. Trace sources: Receive and Transmit
  * (packet, port), Drop (port). "Name" is the switch's in messages.
  *
  * Time's resolution must be picoseconds (Time::SetResolution(Time::PS) before anything else; sim.bindings does it). A program

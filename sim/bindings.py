@@ -1,0 +1,52 @@
+"""netfold's C++ classes beside ns-3's own Python bindings: `from sim.bindings import netfold, ns`.
+
+`netfold.P4Switch`, `netfold.P4SwitchHelper`, `netfold.EthernetLinkDevice`, `netfold.EthernetLinkHelper` and the rest of
+sim/native/stock/*.h, as cppyy shows them. Importing takes as long as `from ns import ns` does, about ten seconds. It sets
+ns-3's time resolution to picoseconds, which P4Switch needs and which must come before anything else of ns-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import cppyy
+from ns import ns
+
+from p4.targets.engine import Engine
+
+__all__ = ["install_switch", "netfold", "ns"]
+
+_HERE = Path(__file__).parent
+_HEADERS = ("ethernet-link.h", "p4-switch.h")
+
+
+def _load() -> Any:
+    installed = _HERE / "include" / "netfold"
+    cppyy.add_include_path(str(installed if installed.is_dir() else _HERE / "native" / "stock"))
+    cppyy.load_library(str(_HERE / "libnetfold-sim.so"))
+    for header in _HEADERS:
+        cppyy.include(header)
+    ns.Time.SetResolution(ns.Time.PS)
+    return cppyy.gbl.netfold
+
+
+netfold: Any = _load()
+_engines: list[tuple[Any, Engine]] = []  # with their switches: the C++ side runs them as long as the simulation lives
+
+
+def install_switch(node: Any, devices: Iterable[Any], engine: Engine, helper: Any = None, name: str = "") -> Any:
+    """Make `node` a P4 switch whose ports 0, 1, ... are `devices` (NetDevices); the netfold.P4Switch.
+
+    `engine` is filled through the Target interface before or while the simulation runs. `helper`: a
+    netfold.P4SwitchHelper with attributes set.
+    """
+    ports = ns.NetDeviceContainer()
+    for device in devices:
+        ports.Add(device)
+    made = (helper or netfold.P4SwitchHelper()).Install(
+        node, ports, str(engine.library_path), engine.address, name or engine.library_path.parent.name
+    )
+    _engines.append((made, engine))
+    return made
