@@ -13,11 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
+from analysis import network
 from analysis.compare import cli as compare_cli
 from analysis.epoch_time import cli as epoch_time_cli
 from analysis.report import cli as report_cli
 from analysis.reproduce import cli as reproduce_cli
 from analysis.sweep import cli as sweep_cli
+from sim.network.scenario_io import is_network
 from sim.scenario import Scenario
 from sim.scenario_io import dump_scenario, load_scenario, parse_overrides
 from workloads.errors import InputError
@@ -29,9 +31,17 @@ INTERRUPTED = 130
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register this room's commands."""
-    run = subparsers.add_parser("run", help="simulate one epoch and compare systems on it")
+    run = subparsers.add_parser(
+        "run",
+        help="simulate one epoch and compare systems on it; or a network of P4 switches",
+        epilog="A scenario with a [network] section is a network of P4 switches and ns-3 hosts: "
+        "`netfold run docs/examples/router_128.toml --pcap leaf0` (docs/p4-in-ns3.md).",
+    )
     _scenario_options(run)
     _run_options(run)
+    run.add_argument(
+        "--pcap", metavar="NODE[,NODE]", help="a network's hosts or switches to record; patterns too"
+    )
     run.set_defaults(run=_run, default_systems=RUN_SYSTEMS, command="run")
     compare = subparsers.add_parser("compare", help="run with every system, and optionally several memories")
     _scenario_options(compare)
@@ -98,6 +108,10 @@ def _run(args: argparse.Namespace) -> int:
     from sim.progress import ProgressDisplay  # noqa: PLC0415
     from sim.run import run_scenario  # noqa: PLC0415
 
+    if is_network(args.scenario):
+        return network.run(args)
+    if getattr(args, "pcap", None):
+        raise InputError("--pcap: for a scenario with a [network] section only; see docs/p4-in-ns3.md")
     scenario = load_scenario(args.scenario, _overrides(args))
     place = args.output or Path("results") / _default_name(args.command, scenario)
     previous = signal.signal(signal.SIGTERM, _as_interrupt)
@@ -115,6 +129,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _scenario(args: argparse.Namespace) -> int:
+    if is_network(args.scenario):
+        return network.print_scenario(args)
     scenario = load_scenario(args.scenario, _overrides(args))
     print(dump_scenario(scenario, {"version": version("netfold")}), end="")
     return 0
@@ -123,6 +139,8 @@ def _scenario(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> int:
     from analysis.render import render  # noqa: PLC0415
 
+    if network.is_network_results(args.results):
+        return network.show(args.results, as_json=args.json)
     render(args.results, plots=not args.no_plots, as_json=args.json)
     return 0
 
