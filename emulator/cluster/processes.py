@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from emulator.cluster.barriers import READ_NONE, Barrier, latest, unreported, who_is_missing
 from emulator.cluster.errors import ClusterError
 from emulator.cluster.faults import Faults
 from emulator.cluster.measured import Measured, named_kinds
@@ -27,17 +28,18 @@ from emulator.cluster.meter import NOT_BEGUN, Meter, cluster_port
 from emulator.cluster.settings import Settings
 from emulator.cluster.station import Station
 from emulator.cluster.topology import Topology
-from emulator.cluster.worker import Shared, WorkerSetup, worker_main
+from emulator.cluster.worker import Shared, WorkerSetup, WorkerState, worker_main
 from emulator.host import EthDev, Lcore, LcoreError, ShmEnd, ShmLink
 from emulator.switch import EngineSwitch
 from p4.control.adjacency import needs
 from p4.control.fabric import Switch
-from p4.control.switchgnn import EVENTS, SwitchJob, build_switch, install, resume
+from p4.control.switchgnn import EVENTS, SwitchJob, build_switch, install, resume, take_turn
 from p4.targets import Target
 from workloads.plan import Plan
 
 SLOTS = 1024
 AWAY_S = 0.02  # how long a restarted switch is away
+AGAIN_NS = 50_000_000  # until a restarted switch is told again what is complete; then twice as long, ...
 SILENT_S = 2.0  # a worker that does not answer for so long is silent
 GRACE_S = 5.0  # beyond the workers' own patience
 
@@ -67,8 +69,13 @@ class ProcessCluster:
             captures.mkdir(parents=True, exist_ok=True)
         self._retired: Counter[str] = Counter()
         self._down: set[str] = set()
-        self._command = 0
+        self._turns: Counter[str] = Counter()  # how often each switch was set up anew
+        self._unsure: set[str] = set()  # restarted, with completions from before perhaps still on their way
+        self._failed: str | None = None  # why the first worker gave up
+        self._command = self._number = 0
         self._random = np.random.default_rng(settings.seed)
+        self._named = {switch.name: switch for switch in topology.switches}
+        self._passed: dict[int, Barrier] = dict.fromkeys(plans, (0, 0))
         self._links: dict[frozenset[str], ShmLink] = {}
         self.switches: dict[str, EngineSwitch] = {}
         self.workers: list[Lcore] = []
@@ -133,8 +140,9 @@ class ProcessCluster:
 
         def control(target: Target) -> None:
             install(target, switch, self.topology, self._jobs)
-            passed = {job.number: tuple(self.shared.passed[job.number].tolist()) for job in self._jobs}
-            resume(target, switch, self.topology, self._jobs, passed)
+            if turn := self._turns[switch.name]:
+                take_turn(target, self._jobs, turn)
+                resume(target, switch, self.topology, self._jobs, self._passed)
 
         ends = {port: self._end(switch.name, other) for port, other in enumerate(switch.links)}
         self.switches[switch.name] = EngineSwitch(library, ends, control, wrap=wrap, name=switch.name)
@@ -222,6 +230,7 @@ class ProcessCluster:
     def _tell(self, what: str, number: int, to: Any) -> None:
         """A command to workers, until all are done with it."""
         self._command += 1
+        self._number = number or self._number
         self._waiting = dict.fromkeys(to, self._command)
         for w in self._waiting:
             self._send(w, (what, number, self._command))
@@ -237,6 +246,9 @@ class ProcessCluster:
                     waited = f"nothing moved for {self.settings.timing.patience_ns / 1e9:g} s"
                     raise ClusterError(self._who(waited, states))
                 deadline, before = self._deadline(), states
+        if self._unsure and what == "propagate":  # nothing is on its way any more that matters
+            self._resume(sorted(self._unsure))
+            self._unsure = set()
 
     def _deadline(self) -> float:
         return time.monotonic() + self.settings.timing.patience_ns / 1e9 + GRACE_S
@@ -264,11 +276,16 @@ class ProcessCluster:
             except (EOFError, ConnectionError):
                 self._died(worker)
             heard = True
-            if what == "failed":
-                raise ClusterError(self._who(content, self._states()))
-            if what == "idle" and self._waiting.get(worker) == content:
-                del self._waiting[worker]
+            self._told(worker, what, content)
+        if self._failed is not None:
+            raise ClusterError(self._who(self._failed, self._states()))
         return heard
+
+    def _told(self, worker: int, what: str, content: Any) -> None:
+        if what == "failed":
+            self._failed = self._failed or content
+        elif what == "idle" and self._waiting.get(worker) == content:
+            del self._waiting[worker]
 
     def _died(self, worker: int) -> None:
         try:
@@ -278,25 +295,35 @@ class ProcessCluster:
             how = str(error).partition(": ")[2]
         raise ClusterError(f"worker {worker} was lost ({how}); the run was ended")
 
-    def _states(self) -> list[Any]:
-        """(barriers passed by job, when anything new came) of each worker; None of a silent one."""
-        states: list[Any] = []
+    def _states(self) -> list[WorkerState | None]:
+        """Of each worker; None of a silent one."""
+        states: list[WorkerState | None] = []
         for w, pipe in enumerate(self._pipes):
             try:
-                states.append(self._ask(w, pipe, "passed"))
+                states.append(None if w in self._stopped else self._ask(w, pipe, "state"))
             except SilentError:
                 states.append(None)
         return states
 
-    def _who(self, why: str, states: list[Any]) -> str:
-        """`why`, and who is silent or behind the others."""
+    def _who(self, why: str, states: Sequence[WorkerState | None]) -> str:
+        """`why`, and who is silent, behind the others, or not heard of by its switch."""
         silent = [w for w, state in enumerate(states) if state is None]
         if silent:
             return f"{why} (silent: {_list(silent)})"
-        job = max(self.plans)
-        first = min(state[0][job] for state in states)
-        behind = [w for w, state in enumerate(states) if state[0][job] == first]
-        return f"{why} (behind the others: {_list(behind)})" if len(behind) < len(states) else why
+        known = {w: state for w, state in enumerate(states) if state is not None}
+        asked = latest(state.waits_for for state in known.values() if state.waits_for)
+
+        def read(switch: Switch, register: str, index: int) -> int:
+            try:
+                return int(self.switches[switch.name].ask("register_read", register, index))
+            except LcoreError:
+                return READ_NONE
+
+        if not self._number:  # still loading
+            return why
+        missing = unreported(read, self.topology, list(self.plans), self._number, asked)
+        passed = {w: state.passed[self._number] for w, state in known.items()}
+        return who_is_missing(why, passed, missing)
 
     def _ask(self, worker: int, pipe: Connection, what: str) -> Any:
         """A worker's answer; what else it says meanwhile counts."""
@@ -309,8 +336,7 @@ class ProcessCluster:
                 self._died(worker)
             if kind == what:
                 return content
-            if kind == "idle" and self._waiting.get(worker) == content:
-                del self._waiting[worker]
+            self._told(worker, kind, content)
         raise SilentError(f"worker {worker} did not answer for {SILENT_S:g} s; the run was ended")
 
     _waiting: dict[int, int] = {}  # noqa: RUF012  (worker -> command it is not done with; replaced, never shared)
@@ -347,6 +373,8 @@ class ProcessCluster:
                     os.kill(self.workers[which].pid, signal.SIGCONT)
                 case "restart":
                     self._restart(which)
+                case "resume":
+                    self._resume_again(*which)
 
     def _restart(self, name: str) -> None:
         switch = self.switches[name]
@@ -355,25 +383,47 @@ class ProcessCluster:
         self._down.add(name)
         switch.kill()
         time.sleep(AWAY_S)
-        passed: dict[int, tuple[int, int]] = dict.fromkeys(self.plans, (0, 0))
-        for w, pipe in enumerate(self._pipes):
-            if w in self._stopped:
-                continue
-            for number, barrier in self._ask(w, pipe, "passed")[0].items():
-                passed[number] = max(passed[number], barrier)
-        for number, barrier in passed.items():
-            self.shared.passed[number] = barrier
+        self._turns[name] += 1
+        self._hear_passed()
         try:
             switch.restart()
         except LcoreError as error:
             raise ClusterError(f"{name} did not come back ({error}); the run was ended") from None
         self._down.discard(name)
-        found = next(s for s in self.topology.switches if s.name == name)
+        found = self._named[name]
         if found.kind != "spine":
             loader = self.topology.rack(found.number).start
             self._command += 1
             self._waiting[loader] = self._command
-            self._send(loader, ("load", 0, self._command))
+            self._send(loader, ("load", self._turns[name], self._command))
+        self._unsure.add(name)
+        self._schedule(AGAIN_NS, "resume", (name, AGAIN_NS))
+
+    def _schedule(self, in_ns: int, what: str, which: Any) -> None:
+        self._due.append((time.monotonic_ns() + in_ns, what, which))
+        self._due.sort(key=lambda event: event[0])
+
+    def _hear_passed(self) -> None:
+        """What is complete, as far as any worker that answers knows."""
+        states = [state for state in self._states() if state is not None]
+        for number in self.plans:
+            self._passed[number] = latest([self._passed[number], *(s.passed[number] for s in states)])
+
+    def _resume_again(self, name: str, waited_ns: int) -> None:
+        """Completions from before a restart may have come late: workers then know more than the switch."""
+        if name not in self._unsure or name in self._down:
+            return
+        self._resume([name])
+        wait = min(2 * waited_ns, self.settings.timing.patience_ns // 8)
+        self._schedule(wait, "resume", (name, wait))
+
+    def _resume(self, names: list[str]) -> None:
+        self._hear_passed()
+        for name in names:
+            try:
+                self.switches[name].ask(resume, self._named[name], self.topology, self._jobs, self._passed)
+            except LcoreError as error:
+                raise ClusterError(f"{name} does not answer ({error}); the run was ended") from None
 
 
 def _worker_port(faults: Any, seed: int, origin: Any, inner: EthDev) -> Meter:

@@ -39,10 +39,11 @@ class Station:
         """The job that runs."""
         return self.endpoints[self.active]
 
-    def load(self, arrays: Mapping[int, list[tuple[Array, Ints]]]) -> None:
-        """Load the switch with these arrays of each job."""
+    def load(self, arrays: Mapping[int, list[tuple[Array, Ints]]], turn: int) -> None:
+        """Load the switch with these arrays of each job. turn: how often it was set up before."""
+        patience_ns = self.timing.patience_ns
         self.loaders = [
-            Loader(self.jobs[number], of_job, rto_ns=LOAD_RTO_NS, patience_ns=self.timing.patience_ns)
+            Loader(self.jobs[number], of_job, turn=turn, rto_ns=LOAD_RTO_NS, patience_ns=patience_ns)
             for number, of_job in arrays.items()
         ]
 

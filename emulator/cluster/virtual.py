@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from emulator.cluster.barriers import READ_NONE, latest, unreported, who_is_missing
 from emulator.cluster.bmv2 import PacketwiseSwitch
 from emulator.cluster.errors import ClusterError
 from emulator.cluster.faults import Faults
@@ -26,7 +27,7 @@ from emulator.cluster.topology import Topology
 from emulator.protocol.endpoint import NEVER
 from p4.control.adjacency import needs, words
 from p4.control.fabric import Switch
-from p4.control.switchgnn import EVENTS, SwitchJob, build_switch, install, resume
+from p4.control.switchgnn import EVENTS, SwitchJob, build_switch, install, resume, take_turn
 from p4.targets import Target
 from p4.targets.batch import Batch
 from p4.targets.engine import Engine
@@ -73,6 +74,8 @@ class VirtualCluster:
                             np.random.default_rng(random.integers(2**63)), ecn,
                         )  # fmt: skip
         self.retired: Counter[str] = Counter()  # what switches counted before they were restarted
+        self._turns: Counter[str] = Counter()  # how often each switch was set up anew
+        self._unsure: set[str] = set()  # restarted, with completions from before perhaps still on their way
         self._captures = PortCapture(captures) if captures else None
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._sequence = 0
@@ -130,6 +133,9 @@ class VirtualCluster:
             station.endpoint.start(share, values[share.own], self.now_ns)
             self._poll_at(station.worker, self.now_ns)
         self._run(lambda: all(station.idle for station in self.stations))
+        for name in self._unsure & set(self.engines):
+            self._resume(name)
+        self._unsure &= set(self.switches) - set(self.engines)
         sums = np.zeros((plan.num_boundary, plan.width), np.int64)
         for station in self.stations:
             sums[station.shares[number].own] = station.endpoint.results()
@@ -184,13 +190,18 @@ class VirtualCluster:
                 raise ClusterError(self._stuck(station.error))
 
     def _stuck(self, why: str) -> str:
-        """`why`, and who is behind the others."""
-        behind = sorted(self.stations, key=lambda s: s.endpoint.passed)
-        last = [s for s in behind if s.endpoint.passed == behind[0].endpoint.passed]
-        if len(last) < len(behind):
-            who = ", ".join(f"worker {s.worker}" for s in last[:8])
-            return f"{why} (behind the others: {who})"
-        return why
+        """`why`, and who is behind the others, or has not been heard of."""
+        job = self.stations[0].active
+        endpoints = [station.endpoint for station in self.stations]
+        asked = latest(e.waits_for for e in endpoints if e.waits_for)
+
+        def read(switch: Switch, register: str, index: int) -> int:
+            if switch.name not in self.engines:
+                return READ_NONE
+            return _target(self.engines[switch.name]).register_read(register, index)
+
+        silent = unreported(read, self.topology, list(self.plans), job, asked)
+        return who_is_missing(why, {w: e.passed for w, e in enumerate(endpoints)}, silent)
 
     def _poll_at(self, worker: int, when_ns: int) -> None:
         when_ns = max(when_ns, self.now_ns)
@@ -296,7 +307,8 @@ class VirtualCluster:
             rack = np.zeros(self.topology.workers, bool)
             rack[list(self.topology.rack(switch.number))] = True
         loader = self.topology.rack(switch.number).start
-        self.stations[loader].load({number: words(plan, rack) for number, plan in self.plans.items()})
+        arrays = {number: words(plan, rack) for number, plan in self.plans.items()}
+        self.stations[loader].load(arrays, self._turns[switch.name])
         self._poll_at(loader, self.now_ns)
 
     def _schedule_node_faults(self) -> None:
@@ -323,10 +335,28 @@ class VirtualCluster:
         if name in self.engines:
             return
         switch = self.switches[name]
+        self._turns[name] += 1
         self._start(switch)
-        passed = {n: max(s.endpoints[n].passed for s in self.stations) for n in self.plans}
-        resume(_target(self.engines[name]), switch, self.topology, self.switch_jobs, passed)
+        take_turn(_target(self.engines[name]), self.switch_jobs, self._turns[name])
+        self._resume(name)
         self._load(switch)
+        self._unsure.add(name)
+        wait = self.settings.timing.rto_min_ns
+        self._at(self.now_ns + wait, self._resume_again, name, self._turns[name], wait)
+
+    def _resume(self, name: str) -> None:
+        """Tell a restarted switch what is complete."""
+        passed = {n: latest(s.endpoints[n].passed for s in self.stations) for n in self.plans}
+        target = _target(self.engines[name])
+        resume(target, self.switches[name], self.topology, self.switch_jobs, passed)
+
+    def _resume_again(self, name: str, turn: int, waited_ns: int) -> None:
+        """Completions from before the restart may have come late: workers then know more than the switch."""
+        if name not in self._unsure or name not in self.engines or self._turns[name] != turn:
+            return
+        self._resume(name)
+        wait = min(2 * waited_ns, self.settings.timing.patience_ns // 8)
+        self._at(self.now_ns + wait, self._resume_again, name, turn, wait)
 
     def _count(self, name: str) -> dict[str, int]:
         engine = self.engines[name]

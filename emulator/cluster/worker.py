@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,20 +27,27 @@ _RAW = np.dtype(("u1", FRAME_BYTES))
 
 
 class Shared:
-    """Memory that the cluster and its workers share: values in, sums out, the time of the first propagation,
-    and each job's last complete barrier for a switch that starts again.
-    """
+    """Memory that cluster and workers share: values in, sums out, when the first propagation began."""
 
     def __init__(self, plans: Mapping[int, Plan]) -> None:
         self.values = {n: _array((p.num_boundary, p.width), np.int32) for n, p in plans.items()}
         self.sums = {n: _array((p.num_boundary, p.width), np.int64) for n, p in plans.items()}
         self.origin_ns = _array((1,), np.int64)
-        self.passed = _array((256, 2), np.int64)
 
 
 def _array(shape: tuple[int, ...], dtype: type[Number]) -> npt.NDArray[Number]:
     size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
     return np.ndarray(shape, dtype, mmap.mmap(-1, size))
+
+
+class WorkerState(NamedTuple):
+    """How far a worker is. passed: job -> the last barrier it knows complete; waits_for: the one it waits for
+    in its present job; progress_ns: when anything new came.
+    """
+
+    passed: dict[int, tuple[int, int]]
+    waits_for: tuple[int, int] | None
+    progress_ns: int
 
 
 @dataclass
@@ -143,7 +150,7 @@ class _Worker:
         match what:
             case "load":
                 plans = {n: share.plan for n, share in self.station.shares.items()}
-                self.station.load({n: words(plan, self.setup.rack) for n, plan in plans.items()})
+                self.station.load({n: words(plan, self.setup.rack) for n, plan in plans.items()}, number)
                 self._begin(command)
             case "join":
                 self.station.active = number
@@ -156,9 +163,10 @@ class _Worker:
                 self.station.endpoint.start(share, self.setup.shared.values[number][share.own], now)
                 self.propagating = True
                 self._begin(command)
-            case "passed":
+            case "state":
                 passed = {n: e.passed for n, e in self.station.endpoints.items()}
-                self.pipe.send(("passed", (passed, self.station.endpoint.progress_ns)))
+                endpoint = self.station.endpoint
+                self.pipe.send(("state", WorkerState(passed, endpoint.waits_for, endpoint.progress_ns)))
             case "counters":
                 self.pipe.send(("counters", (self.station.counters(), self.port.xstats(), self.pool.in_use)))
 

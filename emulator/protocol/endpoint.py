@@ -130,6 +130,11 @@ class Endpoint:
         return self.state is State.IDLE
 
     @property
+    def waits_for(self) -> tuple[int, int] | None:
+        """(round, number) of the barrier that it has reported and waits for."""
+        return self._barrier if self.state is State.WAITING else None
+
+    @property
     def where(self) -> str:
         """For people: what this worker is doing."""
         if self.exchange is None:
@@ -189,8 +194,8 @@ class Endpoint:
             else:
                 self.counters.completions += 1
                 block = -1 if self.exchange is None else self.exchange.number
-                # Karn, for everybody's sake: the report that completed this says whether anyone had to recover.
-                # (The first barrier waits for others' uploads.)
+                # Karn, for everybody's sake: the report that completed this says whether its worker had to
+                # recover. (The first barrier waits for others' uploads.)
                 if not (self._resent or flags & wire.RESEND or number == sending(block)):
                     self.rtt.measured(now_ns - self._asked_ns)
                 self._completed(now_ns)
@@ -371,8 +376,8 @@ class Endpoint:
         self.state, self._barrier, self._resent = State.WAITING, (round_, number), False
         self._asked_ns = now_ns
         self.rtt.progressed()
-        recovered = self._receiver is not None and self.exchange is not None and self.exchange.in_network
-        recovered = recovered and bool(self._receiver.bypassed.any())
+        receiver = self._receiver
+        recovered = receiver is not None and receiver.exchange.in_network and receiver.bypassed.any()
         self._send_report(now_ns, wire.RESEND if recovered else 0)
 
     def _send_report(self, now_ns: int, flags: int) -> None:

@@ -19,14 +19,23 @@ from p4.control.adjacency import Array
 class Loader:
     """Sends one switch its words through one of its workers; a size leaves when all else is acknowledged.
 
-    ``error`` is set when nothing is acknowledged for `patience_ns`.
+    turn: how often the switch was set up before; words and acknowledgments of another turn, late on their
+    way, count nowhere. ``error`` is set when nothing is acknowledged for `patience_ns`.
     """
 
     def __init__(
-        self, job: Job, arrays: list[tuple[Array, Ints]], *, rto_ns: int, patience_ns: int, window: int = 256
+        self,
+        job: Job,
+        arrays: list[tuple[Array, Ints]],
+        *,
+        turn: int = 0,
+        rto_ns: int,
+        patience_ns: int,
+        window: int = 256,
     ) -> None:
         self._rto_ns, self._patience_ns, self._window = rto_ns, patience_ns, window
-        self._frames = _load_frames(FrameMaker(job), arrays)
+        self._worker = job.worker
+        self._frames = _load_frames(FrameMaker(job), arrays, turn)
         agg = self._frames["agg"]
         self._keys = agg["chunk"].astype(np.int64) << 32 | agg["vertex"]
         self._last_stage = agg["chunk"] == Array.BLOCK_SIZE
@@ -49,7 +58,8 @@ class Loader:
         if now_ns - self._progress_ns >= self._patience_ns and not self.done:
             left = len(self._acknowledged) - int(self._acknowledged.sum())
             self.error = (
-                f"loading: the switch acknowledged nothing for {self._patience_ns / 1e9:g} s, {left} to go"
+                f"worker {self._worker}: loading its switch: nothing acknowledged for "
+                f"{self._patience_ns / 1e9:g} s, {left} of {len(self._acknowledged)} frames to go"
             )
             return self._frames[:0]
         waiting = ~self._acknowledged
@@ -73,8 +83,10 @@ class Loader:
             np.minimum(np.searchsorted(self._keys, key, sorter=self._order), len(self._keys) - 1)
         ]
         known = self._keys[at] == key
-        same = (got.frames["values"] == self._frames["values"][at]).all(axis=1) if len(got) else known
-        at = at[known & same]
+        if len(got):
+            known &= got.round == self._frames["agg"]["round"][at]
+            known &= (got.frames["values"] == self._frames["values"][at]).all(axis=1)
+        at = at[known]
         if not self._acknowledged[at].all():
             self._progress_ns = now_ns
         self._acknowledged[at] = True
@@ -85,7 +97,7 @@ class Loader:
         return int(self._sent_ns[waiting].min()) + self._rto_ns if waiting.any() else now_ns
 
 
-def _load_frames(maker: FrameMaker, arrays: list[tuple[Array, Ints]]) -> Frames:
+def _load_frames(maker: FrameMaker, arrays: list[tuple[Array, Ints]], turn: int) -> Frames:
     parts = []
     for array, content in arrays:
         count = -(-len(content) // VALUES_PER_PACKET)
@@ -94,7 +106,7 @@ def _load_frames(maker: FrameMaker, arrays: list[tuple[Array, Ints]]) -> Frames:
         at = np.arange(count) * VALUES_PER_PACKET
         parts.append(
             maker.make(
-                PacketType.LOAD, maker.switch, count, vertex=at, chunk=int(array),
+                PacketType.LOAD, maker.switch, count, round=turn & 0xFFFF, vertex=at, chunk=int(array),
                 count=np.minimum(len(content) - at, VALUES_PER_PACKET),
                 values=padded.reshape(count, VALUES_PER_PACKET),
             )

@@ -45,9 +45,11 @@ _ASLEEP_S = 1.0  # the longest sleep: nothing depends on it
 
 
 class Call(NamedTuple):
-    """A control call as data: a method of `Target` (or of `Engine`) and its arguments."""
+    """A control call as data: a method of `Target` (or of `Engine`) and its arguments; or a function,
+    called with the engine before them.
+    """
 
-    method: str
+    method: str | Callable[..., Any]
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = {}  # never written to
 
@@ -149,8 +151,9 @@ class EngineSwitch:
         """A descriptor that is readable once the process has ended."""
         return self._lcore.sentinel
 
-    def ask(self, method: str, *args: Any, timeout_s: float = 10, **kwargs: Any) -> Any:
-        """A control call between two batches: a method of `Engine`, `register_array` (a copy) among them.
+    def ask(self, method: str | Callable[..., Any], *args: Any, timeout_s: float = 10, **kwargs: Any) -> Any:
+        """A control call between two batches: a method of `Engine`, `register_array` (a copy) among them, or
+        a function of the engine.
 
         Raises what it raises (TargetError), LcoreError if the switch is gone or does not answer.
         """
@@ -345,5 +348,7 @@ class _Loop:
             return {**self.engine.statistics(), **self.counts}
         if call.method == "port_stats":
             return {number: port.xstats() for number, port in self.ports.items()}
+        if callable(call.method):
+            return call.method(self.engine, *call.args, **call.kwargs)
         value = getattr(self.engine, call.method)(*call.args, **call.kwargs)
         return value.copy() if isinstance(value, np.ndarray) else value

@@ -129,15 +129,26 @@ def resume(
     jobs: Sequence[SwitchJob],
     passed: Mapping[int, tuple[int, int]],
 ) -> None:
-    """After a restart: the switch knows again which barrier of each job is complete.
+    """After a restart: the switch knows again which barrier of each job is complete, if it knows less.
 
-    A worker whose completion was lost is then answered, and nobody is taken to be done before its turn.
+    A worker whose completion was lost is then answered, and nobody is taken to be done before its turn. To be
+    called again while completions from before the restart may still arrive.
     passed: job -> (round, number) of the last barrier that any worker knows complete; (0, 0) if none.
     """
     count = {"star": topology.workers, "leaf": topology.per_leaf, "spine": topology.racks}[switch.kind]
     for job in jobs:
         round_, number = passed[job.number]
-        if (round_, number) != (0, 0):
-            stamp = (round_ << 16 | number) + 1
-            target.register_write("done_tag", job.number, stamp)
+        if (round_, number) == (0, 0):
+            continue
+        stamp = (round_ << 16 | number) + 1
+        counting = target.register_read("done_tag", job.number)
+        newer = counting != 0 and ((stamp - counting) & 0xFFFFFFFF) >= 2**31
+        if not newer:
+            target.register_write("done_tag", job.number, stamp & 0xFFFFFFFF)
             target.register_write("done_count", job.number, count)
+
+
+def take_turn(target: Target, jobs: Sequence[SwitchJob], turn: int) -> None:
+    """A switch set up for the `turn`-th time anew takes the lists that are sent for this turn only."""
+    for job in jobs:
+        target.register_write("load_turn", job.number, turn & 0xFFFF)

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from emulator.cluster.errors import ClusterError
+from emulator.cluster.faults import LinkFaults
+from emulator.protocol.rtt import RttEstimator
 from emulator.wire import OFFSETS, PacketType
+from p4.control.switchgnn import take_turn
 
 KIND = OFFSETS["agg"]
 
@@ -176,3 +179,73 @@ def test_congestion_slows_the_uploader(make_case: Callable[..., Any]) -> None:
         total = propagate(cluster, case)
         assert total["ecn_marks"] > 0
         assert total["cnps"] == total["cnps_sent"] > 0
+
+
+def test_a_completion_arrives_long_after_the_switch_was_restarted(make_case: Callable[..., Any]) -> None:
+    """Worker 1's copy is lost, worker 0's comes when worker 1 has reported to the new switch: worker 0 then
+    reports the next barrier, which that switch would refuse before the last one's turn is over."""
+    case = make_case(graph="rmat:5:4", workers=2, memory=0)
+    with case.cluster(["worker0.down: delay=30ms"]) as cluster:
+        cluster.load()
+        cluster.stations[0].endpoint.rtt = RttEstimator(70_000_000, 70_000_000)  # it does not report again
+
+        def restart(number: int) -> bool:
+            if number == 1:
+                cluster._at(cluster.now_ns + 1, cluster._stop_switch, "switch")
+                cluster._at(cluster.now_ns + 2_000_000, cluster._restart_switch, "switch")
+            return number == 1
+
+        assert lose(cluster, ("switch", "worker1"), PacketType.COMPLETE, restart) == []
+        propagate(cluster, case, 3)
+        assert cluster.switch_events()["restarts"] == 1
+
+
+def test_lists_from_before_a_restart_are_refused(make_case: Callable[..., Any]) -> None:
+    """A size that was late on its way would make the new switch add up by lists that it has in part."""
+    case = make_case(graph="rmat:5:4", memory=0)
+    with case.cluster() as cluster:
+        line = cluster.lines["worker0", "switch"]
+        carry, kept = line.carry, []
+
+        def listen(frames: Any, lengths: Any, now_ns: int) -> Any:
+            loads = frames[:, KIND] == PacketType.LOAD
+            if loads.any():
+                kept.append((frames[loads].copy(), lengths[loads].copy()))
+            return carry(frames, lengths, now_ns)
+
+        line.carry = listen
+        cluster.load()
+        propagate(cluster, case, 1)
+        cluster._stop_switch("switch")
+        cluster._turns["switch"] += 1
+        cluster._start(cluster.switches["switch"])
+        engine = cluster.engines["switch"]
+        take_turn(engine, cluster.switch_jobs, 1)
+        before = engine.register_array("block_size").copy()
+        for frames, lengths in kept:
+            cluster._through(cluster.switches["switch"], "worker0", frames, lengths)
+        assert (engine.register_array("block_size") == before).all()
+        assert not engine.register_array("entry_degree").any()
+        assert cluster.switch_events()["stale"] >= sum(len(frames) for frames, _ in kept)
+
+
+@pytest.mark.parametrize("racks", [0, 2])
+def test_a_worker_that_is_not_heard_of_is_named(make_case: Callable[..., Any], racks: int) -> None:
+    case = make_case(workers=4, racks=racks, memory=0)
+    with case.cluster(["worker2.up: loss=1"]) as cluster:
+        cluster.lines["worker2", "switch" if not racks else "leaf1"].faults = LinkFaults()
+        cluster.load()
+        cluster.lines["worker2", "switch" if not racks else "leaf1"].faults = LinkFaults(loss=1.0)
+        with pytest.raises(ClusterError) as error:
+            propagate(cluster, case)
+        where = "leaf1" if racks else "switch"
+        assert f"no report of: worker 2 at {where}" in str(error.value)
+
+
+def test_a_leaf_that_is_not_heard_of_is_named(make_case: Callable[..., Any]) -> None:
+    case = make_case(workers=4, racks=2, memory=0)
+    with (
+        case.cluster(["leaf1>spine*: loss=1"]) as cluster,
+        pytest.raises(ClusterError, match="no report of: leaf1 at spine1"),
+    ):
+        cluster.load()

@@ -185,8 +185,12 @@ def test_loader_gives_up_and_takes_no_other_acknowledgment(make_case: Callable[.
     wrong["values"][:, 0] += 1
     loader.receive(wrong, np.full(len(wrong), wire.FRAME_BYTES), 1)
     loader.receive(frames, np.full(len(frames), wire.FRAME_BYTES), 2)  # not marked: no acknowledgment
+    of_another_turn = frames.copy()
+    of_another_turn["agg"]["flags"] |= BYPASS
+    of_another_turn["agg"]["round"] += 1
+    loader.receive(of_another_turn, np.full(len(frames), wire.FRAME_BYTES), 3)
     assert len(loader.send(10 * MS, 100)) == len(frames)
     assert len(loader.send(99 * MS, 100)) == len(frames)
     assert len(loader.send(100 * MS, 100)) == 0
     assert loader.error is not None
-    assert "acknowledged nothing for 0.1 s" in loader.error
+    assert loader.error.startswith("worker 0: loading its switch: nothing acknowledged for 0.1 s, ")
