@@ -34,15 +34,17 @@ def metis_split(
     parts: int,
     *,
     weights: npt.NDArray[np.int64] | None = None,
+    shares: list[float] | None = None,
     imbalance: float = 0.03,
     seed: int = 1,
     most_edges: int = METIS_MOST_EDGES,
 ) -> npt.NDArray[np.int32]:
     """Split a symmetric CSR graph into `parts` parts of even weight with a small edge cut; int32[n].
 
-    imbalance: how far the largest part may exceed the mean (0.03 is METIS's own default for k-way); METIS
-    treats it as a wish, and may leave parts larger or empty. Deterministic in `seed`. Recursive bisection up
-    to 8 parts, k-way above, as pymetis and the METIS manual advise.
+    shares: each part's share of the weight, None: equal. imbalance: how far the largest part may exceed the
+    mean (0.03 is METIS's own default for k-way); METIS treats it as a wish, and may leave parts larger or
+    empty. Deterministic in `seed`. Recursive bisection up to 8 parts, k-way above, as pymetis and the METIS
+    manual advise.
     """
     n = len(indptr) - 1
     if parts == 1:
@@ -50,7 +52,9 @@ def metis_split(
     options = pymetis.Options(seed=int(seed) & 0x7FFFFFFF, ufactor=max(1, min(1000, int(imbalance * 1000))))
 
     def split() -> npt.NDArray[np.int32]:
-        return _part_graph(indptr, indices, parts, weights=weights, options=options, most_edges=most_edges)
+        return _part_graph(
+            indptr, indices, parts, weights=weights, shares=shares, options=options, most_edges=most_edges
+        )
 
     return _in_child(split, n)
 
@@ -61,6 +65,7 @@ def _part_graph(
     parts: int,
     *,
     weights: npt.NDArray[np.int64] | None,
+    shares: list[float] | None,
     options: pymetis.Options,
     most_edges: int,
 ) -> npt.NDArray[np.int32]:
@@ -75,6 +80,7 @@ def _part_graph(
         pymetis.CSRAdjacency(indptr.astype(width, copy=False), adjacency.astype(width, copy=False)),
         vweights=None if weights is None else weights.astype(width, copy=False),
         eweights=edge_weights,
+        tpwgts=shares,
         options=options,
         recursive=parts <= 8,
     )

@@ -1,0 +1,79 @@
+"""Work on a local cluster: one process per worker, gloo over loopback, on the launcher that training uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from workloads.errors import InputError
+from workloads.training.launch import run_cluster
+
+MOST_WORKERS = 16
+PATIENCE_S = 120
+
+Report = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class _Local:
+    rank: int
+    workers: int
+
+
+@dataclass(frozen=True)
+class _Options:
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """What one worker is given. work: called as work(payload, rank, workers, report); worker 0's answer is
+    the run's.
+    """
+
+    local: _Local
+    work: Callable[[Any, int, int, Report], Any]
+    payload: Any
+    threads: int = 1
+    options: _Options = _Options()
+
+
+def run_workers(
+    work: Callable[[Any, int, int, Report], Any],
+    workers: int,
+    payload: Any,
+    on_report: Report = lambda _: None,
+) -> Any:
+    """Run `work`, a module's function, in `workers` joined processes; what worker 0 returned.
+
+    Raises WorkerError when one fails or dies (all others are ended), InputError for a number of workers that
+    this machine should not be asked for.
+    """
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InputError(f"local workers: {workers} given; allowed: 1 to {MOST_WORKERS}")
+    members = [Member(_Local(rank, workers), work, payload) for rank in range(workers)]
+    return run_cluster(members, on_report, _join)["answer"]
+
+
+def _join(
+    member: Member,
+    store: dist.Store,
+    report: Report,
+    *,
+    device: torch.device,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any] | None:
+    torch.set_num_threads(member.threads)
+    rank, workers = member.local.rank, member.local.workers
+    dist.init_process_group(
+        "gloo", store=store, rank=rank, world_size=workers, timeout=timedelta(seconds=PATIENCE_S)
+    )
+    answer = member.work(member.payload, rank, workers, report if rank == 0 else lambda _: None)
+    dist.barrier()
+    dist.destroy_process_group()
+    return {"answer": answer} if rank == 0 else None
