@@ -2,8 +2,8 @@
 
 People live in households, work or learn in groups and meet a few others by chance; housemates meet in most
 intervals, colleagues now and then. An interval is about as long as an infection lasts; it passes along the
-interval's contacts, at home most easily, and leaves no immunity (SIS): it never dies out, and every part of the
-time line looks alike. What is known of a person is an unreliable symptom. Whether someone will be
+interval's contacts, at home most easily, and leaves no immunity (SIS): it never dies out, and every part of
+the time line looks alike. What is known of a person is an unreliable symptom. Whether someone will be
 infectious is told by those they met. An original snapshot holds the interval's contacts.
 """
 

@@ -21,8 +21,8 @@ CIRCLE = 25  # people, about
 INTERESTS = 16
 NOISE = 3.0  # deviation of what is known of an interest, of deviation 1
 AT_START = 0.3  # of the people are there from the beginning, the others join evenly over time
-MEETINGS = 1.5  # per person and interval
-AGAIN, INTRODUCED, OWN_CIRCLE = 0.5, 0.25, 0.2  # shares of the meetings; the rest is by chance
+MEETINGS = 2.0  # per person and interval
+AGAIN, INTRODUCED, OWN_CIRCLE = 0.55, 0.15, 0.29  # shares of the meetings; the rest is by chance
 _MEMORY = 3  # intervals back from which people meet again
 
 
