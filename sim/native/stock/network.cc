@@ -3,6 +3,7 @@
 #include "../lane-simulator-impl.h"
 
 #include "ns3/arp-cache.h"
+#include "ns3/arp-l3-protocol.h"
 #include "ns3/boolean.h"
 #include "ns3/config.h"
 #include "ns3/double.h"
@@ -162,6 +163,9 @@ Network::MakeNodes()
         const auto node = CreateObject<Node>();
         stack.Install(node);
         node->GetObject<Ipv4>()->SetAttribute("IpForward", BooleanValue(false));
+        // ns-3 waits up to 10 ms before it asks, for the sake of wireless networks.
+        node->GetObject<ArpL3Protocol>()->SetAttribute("RequestJitter",
+                                                       StringValue("ns3::ConstantRandomVariable[Constant=0]"));
         node->GetObject<TcpL4Protocol>()->SetAttribute("SocketType", TypeIdValue(tcp));
         m_nodes.push_back(node);
     }
