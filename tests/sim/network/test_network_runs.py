@@ -221,60 +221,32 @@ def test_an_address_that_is_no_hosts_is_answered_by_those_who_listen(simulate: S
     assert [p[IP].dst for p in rdpcap(str(tmp_path / "pcap" / "h2.pcap"))] == ["203.0.113.9"] * 2
 
 
-ENDLESS = {
-    "parser": ("a parser that loops without end", "state start { transition select(p.lookahead<bit<8>>()) { 0xee: accept; _: start; } }", "", ""),
-    "recirculate": (
-        "recirculates or resubmits a packet without end",
-        "state start { transition accept; }",
-        "standard.egress_spec = 1;",
-        "recirculate_preserving_field_list(8w0);",
-    ),
-    "resubmit": (
-        "recirculates or resubmits a packet without end",
-        "state start { transition accept; }",
-        "resubmit_preserving_field_list(8w0);",
-        "",
-    ),
-    "clone": (
-        "without end",
-        "state start { transition accept; }",
-        "standard.egress_spec = 1;",
-        "clone(CloneType.E2E, 32w1);",
-    ),
+ENDLESS = Path(__file__).with_name("endless.p4")
+NEVER = {
+    100: "has a parser that loops without end",
+    200: "recirculates or resubmits a packet without end",
+    300: "recirculates or resubmits a packet without end",
+    400: "clones a packet without end",
 }
-PROGRAM = """
-#include <core.p4>
-#include <v1model.p4>
-struct meta_t { }
-struct headers_t { }
-parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t standard) { %s }
-control V(inout headers_t h, inout meta_t m) { apply { } }
-control I(inout headers_t h, inout meta_t m, inout standard_metadata_t standard) { apply { %s } }
-control E(inout headers_t h, inout meta_t m, inout standard_metadata_t standard) { apply { %s } }
-control C(inout headers_t h, inout meta_t m) { apply { } }
-control D(packet_out p, in headers_t h) { apply { } }
-V1Switch(P(), V(), I(), E(), C(), D()) main;
-"""
 
 
-@pytest.mark.parametrize("how", ENDLESS)
-def test_a_program_that_never_ends_is_stopped_and_named(simulate: Simulate, tmp_path: Path, how: str) -> None:
-    message, *parts = ENDLESS[how]
-    (tmp_path / "loop.p4").write_text(PROGRAM % tuple(parts))
-    text = '[network]\nhosts = 2\nduration_ns = "20ms"\n[[switch]]\nprogram = "loop.p4"\n'
-    text += 'entries = "mirroring_add 1 1"\n' if how == "clone" else ""
-    with pytest.raises(InputError, match=message) as error:
-        simulate(text + udp(bytes=1000))
-    assert str(error.value).startswith("s0: loop.p4 ")
+def endless(payload_bytes: int) -> str:
+    text = f'[network]\nhosts = 2\nduration_ns = "20ms"\n[[switch]]\nprogram = "{ENDLESS}"\n'
+    return text + 'entries = "mirroring_add 1 1"\n' + udp(packet_bytes=payload_bytes, bytes=payload_bytes)
+
+
+@pytest.mark.parametrize("payload_bytes", NEVER)
+def test_a_program_that_never_ends_is_stopped_and_named(simulate: Simulate, payload_bytes: int) -> None:
+    with pytest.raises(InputError, match=NEVER[payload_bytes]) as error:
+        simulate(endless(payload_bytes))
+    assert str(error.value).startswith("s0: endless.p4 ")
     assert "\n" not in str(error.value)
 
 
-def test_a_run_after_a_stopped_one_is_not_disturbed(simulate: Simulate, tmp_path: Path) -> None:
-    (tmp_path / "loop.p4").write_text(PROGRAM % ENDLESS["parser"][1:])
-    good = '[network]\nhosts = 2\nduration_ns = "1ms"\n' + ROUTER + udp(bytes=3000)
-    before = simulate(good)
+def test_a_run_after_a_stopped_one_is_not_disturbed(simulate: Simulate) -> None:
+    before = simulate(endless(500))
     with pytest.raises(InputError):
-        simulate('[network]\nhosts = 2\n[[switch]]\nprogram = "loop.p4"\n' + udp(bytes=1000))
-    after = simulate(good)
+        simulate(endless(100))
+    after = simulate(endless(500))
     assert after.tables["flows"]["latency_max_ns"].tolist() == before.tables["flows"]["latency_max_ns"].tolist()
     assert after.summary["events"] == before.summary["events"]
