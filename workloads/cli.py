@@ -8,6 +8,7 @@ from workloads.graphs import cli as graph_cli
 from workloads.plan import cli as plan_cli
 from workloads.traces import cli as trace_cli
 from workloads.training import cli as training_cli
+from workloads.training.dynamic import cli as dynamic_training_cli
 
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
@@ -15,4 +16,5 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     graph_cli.add_commands(subparsers)
     plan_cli.add_commands(subparsers)
     training_cli.add_commands(subparsers)
+    dynamic_training_cli.add_commands(subparsers)
     trace_cli.add_commands(subparsers)

@@ -30,17 +30,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "snapshot": {"system": "snapshot"},
     "chunk": {"system": "chunk"},
     "swash": {"system": "swash"},
-    "swash p=1": {"system": "swash", "p": 1.0},
-    "swash p=0.1": {"system": "swash", "p": 0.1},
-    "swash s=1/4": {"system": "swash", "p": 1.0, "s": 8},
-    "swash k=4": {"system": "swash", "p": 1.0, "k": 4},
-    "swash k=2, p=1/2": {"system": "swash", "p": 0.5, "k": 2},
-    "swash adaptive": {"system": "swash", "adaptive": True},
-    "no cache": {"system": "swash", "cache_windows": 0},
-    "one set": {"system": "swash", "cache_windows": 1},
-    "weight": {"system": "swash", "choose": "weight"},
-    "random": {"system": "swash", "choose": "random"},
-    "no cache, p=0.1": {"system": "swash", "cache_windows": 0, "p": 0.1},
+    "swash k=2": {"system": "swash", "k": 2},
+    "swash, no cache": {"system": "swash", "cache_windows": 0},
+    "swash p=0.05": {"system": "swash", "p": 0.05},
+    "swash p=0.05, no cache": {"system": "swash", "p": 0.05, "cache_windows": 0},
+    "swash, one set": {"system": "swash", "cache_windows": 1},
+    "swash, by weight": {"system": "swash", "choose": "weight"},
+    "swash, at random": {"system": "swash", "choose": "random"},
+    "swash, adaptive": {"system": "swash", "adaptive": True},
 }
 BOUNDARY = ("features", "embeddings", "gradients", "states", "topk")
 
@@ -129,7 +126,7 @@ def main() -> None:
         ("--hidden", 16),
         ("--epochs", 12),
         ("--seeds", 5),
-        ("--eval-every", 2),
+        ("--eval-every", 3),
     ):
         parser.add_argument(flag, type=int, default=standard)
     parser.add_argument("--lr", type=float, default=0.01)

@@ -51,14 +51,18 @@ class PositionCache:
     """
 
     def __init__(self, sets: int, windows: int, positions: int, rows: int, device: torch.device) -> None:
-        self.sets, self._windows = min(sets, windows), windows
+        self.sets, self.positions, self._windows = min(sets, windows), positions, windows
         self._shape = (self.sets, positions, rows)
         self._device = device
         self._sites: dict[str, _Site] = {}
 
     def set_of(self, window: int) -> int:
-        """The set of a window's run."""
-        return window * self.sets // self._windows
+        """The set of a window's run. The first window is a run of its own: nothing but its rows of the epoch
+        before is old enough for it.
+        """
+        if not window or self.sets < 2:
+            return 0
+        return 1 + (window - 1) * (self.sets - 1) // (self._windows - 1)
 
     def store(
         self, site: str, at: Tensor, numbers: Tensor, values: Tensor, *, window: int, time: int

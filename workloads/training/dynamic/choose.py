@@ -12,43 +12,42 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from workloads.training.dynamic.routes import Ids, MergedIndex, Route
+from workloads.training.dynamic.cache import PositionCache
+from workloads.training.dynamic.routes import Ids, MergedIndex, Route, Weights
 
 _NONE = np.zeros(0, dtype=np.int64)
 
 
 class Chooser:
-    """One worker's choices for one merged index. sets: of the cache, whose rows have an age each; how:
-    "importance" (weight times age; rows that a set has never had go first), "weight" or "random".
+    """One worker's choices for one merged index. cache: whose sets they are for; windows: of an epoch; how:
+    "importance" (rows that the cache does not know go first, then weight times age), "weight" or "random".
     """
 
-    def __init__(self, index: MergedIndex, sets: int, positions: int, how: str, seed: int) -> None:
-        self._index, self._how, self._seed = index, how, seed
-        shape = (max(1, sets), positions)
+    def __init__(self, index: MergedIndex, cache: PositionCache, windows: int, how: str, seed: int) -> None:
+        self._index, self._cache, self._how, self._seed = index, cache, how, seed
+        self._windows = windows
+        shape = (max(1, cache.sets), cache.positions)
         self._sent = np.full((*shape, len(index.out)), -1, dtype=np.int64)
         self._received = np.full((*shape, len(index.halo)), -1, dtype=np.int64)
 
-    def part(self, route: Route, position: int, share: float, which: int, time: int) -> Route:
-        """The route of one position with the chosen rows only; the others are for the cache. which: the set
-        that is written; time: of this window.
+    def part(self, route: Route, position: int, share: float, time: int) -> Route:
+        """The route of one position with the chosen rows only; the others are for the cache. time: of this
+        window.
         """
         send, received, receive, left, left_to = [], [], [], [], []
         here = self._index.rank
         for q in range(len(route.send)):
-            seed = [self._seed, time, position, here, q]
-            last = self._sent[which, position]
-            chosen = self._chosen(route.sent_weight[q], last[route.sent[q]], share, time, seed)
+            pair = [self._seed, time, position, here, q]
+            chosen = self._chosen(self._sent[:, position], route.sent[q], route.sent_weight[q], share, pair)
             send.append(route.send[q][chosen])
-            last[route.sent[q][chosen]] = time
-            seed = [self._seed, time, position, q, here]
-            last = self._received[which, position]
-            chosen = self._chosen(route.received_weight[q], last[route.received[q]], share, time, seed)
+            pair = [self._seed, time, position, q, here]
+            numbers = route.received[q]
+            chosen = self._chosen(self._received[:, position], numbers, route.received_weight[q], share, pair)
             receive.append(route.receive[q][chosen])
-            received.append(route.received[q][chosen])
-            last[route.received[q][chosen]] = time
-            rest = np.ones(len(route.received[q]), dtype=bool)
+            received.append(numbers[chosen])
+            rest = np.ones(len(numbers), dtype=bool)
             rest[chosen] = False
-            left.append(route.received[q][rest])
+            left.append(numbers[rest])
             left_to.append(route.receive[q][rest])
         return replace(
             route,
@@ -61,21 +60,37 @@ class Chooser:
             cached_to=np.concatenate(left_to),
         )
 
-    def _chosen(
-        self, weight: npt.NDArray[np.float32], last: Ids, share: float, time: int, seed: list[int]
-    ) -> Ids:
-        """Ascending places of the chosen rows."""
+    def _chosen(self, times: Ids, numbers: Ids, weight: Weights, share: float, pair: list[int]) -> Ids:
+        """Ascending places of the chosen rows, which are noted as sent. times: int64[sets, .], when each row
+        was sent; pair: seed, time and pair of workers.
+        """
+        time = pair[1]
+        which = self._cache.set_of(time % self._windows)
         if share >= 1:
+            times[which, numbers] = time
             return np.arange(len(weight))
         count = math.ceil(share * len(weight))
         if self._how == "random":
-            order = np.random.default_rng(seed).permutation(len(weight))
+            order = np.random.default_rng(pair).permutation(len(weight))
         elif self._how == "weight":
             order = np.argsort(-weight, kind="stable")
         else:
+            last = self._last(times, numbers, which, time % self._windows)
             value = weight.astype(np.float64) * np.where(last < 0, 1, time - last)
             order = np.lexsort((-value, last >= 0))
-        return np.sort(order[:count])
+        chosen = np.sort(order[:count])
+        times[which, numbers[chosen]] = time
+        return chosen
+
+    def _last(self, times: Ids, numbers: Ids, which: int, window: int) -> Ids:
+        """When the rows that `PositionCache.serve` would give were sent, -1 where it has none."""
+        last = np.full(len(numbers), -1, dtype=np.int64)
+        for run in range(which, -1, -1):
+            open_rows = np.flatnonzero(last < 0)
+            found = times[run, numbers[open_rows]]
+            good = (found >= 0) & (found % self._windows <= window)
+            last[open_rows[good]] = found[good]
+        return last
 
     @property
     def held_bytes(self) -> int:

@@ -103,7 +103,7 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     )
     swash = train.add_argument_group("swash", "how much is sent, and when; the rest comes from the cache")
     _number(swash, "--k", base.k, "interval: every k-th epoch communicates")
-    _number(swash, "--s", base.s, "windows that communicate in such an epoch; 0 is all")
+    _number(swash, "--s", base.s, "windows that communicate in such an epoch; below 1 a share of them, 0 all")
     _number(swash, "--p", base.p, "share of each snapshot's boundary rows that such a window sends")
     swash.add_argument("--choose", choices=CHOICES, help=f"which rows (default {base.choose})")
     swash.add_argument("--when", choices=TIMINGS, help=f"which windows (default {base.when})")
@@ -173,14 +173,16 @@ def _train(args: argparse.Namespace) -> int:
 def _trained(
     args: argparse.Namespace, options: DynamicOptions, checkpoints: Path
 ) -> tuple[dict[str, Any], DynamicTrained | None]:
-    """(settings, what the run left)."""
+    """(settings, what the run left), the latter on worker 0 only."""
     from workloads.training import launch  # noqa: PLC0415
     from workloads.training.dynamic.prepare import make_dynamic_jobs  # noqa: PLC0415
     from workloads.training.dynamic.records import settings  # noqa: PLC0415
     from workloads.training.dynamic.worker import train_dynamic_worker  # noqa: PLC0415
     from workloads.training.failure import out_of_memory  # noqa: PLC0415
+    from workloads.training.member import join_torchrun  # noqa: PLC0415
     from workloads.training.prepare import Keeping  # noqa: PLC0415
 
+    member = join_torchrun(options, args.workers)
     try:
         graph = load_dynamic_graph(
             args.graph, scale=args.scale, seed=options.seed, lifetime=args.lifetime, window=args.window
@@ -189,7 +191,8 @@ def _trained(
         partition = partition_dynamic(graph, args.workers, method=method, seed=options.seed)
         keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
         about = settings(graph, partition, options)
-        jobs = make_dynamic_jobs(graph, partition, options, keeping=keeping)
+        ranks = None if member is None else [member.rank]
+        jobs = make_dynamic_jobs(graph, partition, options, ranks=ranks, keeping=keeping)
         first = METRICS[graph.task][0]
 
         def told(row: dict[str, Any]) -> str:
@@ -199,8 +202,12 @@ def _trained(
             return f"loss {row['loss']:.4f}, {scored}{row['epoch_s']:.2f} s, boundary {_size(sent)}"
 
         with training_progress(f"{options.system} {options.model}", options.epochs, told) as on_epoch:
+            if member is not None:
+                return about, member.run(jobs[0], on_epoch, train_dynamic_worker)
             return about, launch.run_cluster(jobs, on_epoch, train_dynamic_worker)
     except Exception as error:
+        if member is not None:
+            member.fail(error)
         if not isinstance(error, InputError) and out_of_memory(error):
             raise InputError(
                 "train-dynamic: out of memory; use a smaller --hidden, --window or --scale, or fewer "

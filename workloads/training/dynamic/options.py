@@ -21,7 +21,8 @@ class DynamicOptions:
     """One run. Raises InputError for values outside their range.
 
     layers: blocks of the model, each with one propagation per snapshot. SWASH's knobs: interval k (epochs
-    between those that communicate), windows s (that communicate in such an epoch; 0 means all), share p (of a
+    between those that communicate), windows s (that communicate in such an
+    epoch; below 1 a share of all, 0 means all), share p (of a
     snapshot's boundary rows that a communicating window sends); choose: which rows; when: which windows.
     cache_windows: how many windows' sets of Ns matrices are kept; 0 turns the cache off. adaptive: k, s, p
     are the least communication that the scheduler may go down to; it starts at full. clock, link_gbps: what
@@ -37,7 +38,7 @@ class DynamicOptions:
     epochs: int = 20
     seed: int = 1
     k: int = 1
-    s: int = 0
+    s: float = 0.5
     p: float = 0.25
     choose: str = "importance"
     when: str = "even"
@@ -66,6 +67,8 @@ class DynamicOptions:
             given = getattr(self, name)
             if given not in allowed:
                 raise InputError(f"{name}: {str(given)[:40]!r} given; allowed: {', '.join(allowed)}")
+        if self.s >= 1 and self.s != int(self.s):
+            raise InputError(f"s: {self.s} given; allowed: a share below 1, or a whole number of windows")
         for name, least, most in (
             ("layers", 1, 16),
             ("hidden", 1, 65_536),

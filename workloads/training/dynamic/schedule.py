@@ -4,6 +4,7 @@ scheduler.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from workloads.training.dynamic.options import DynamicOptions
 WORSE = 1.005  # of the smoothed loss: more than this is "not falling"
 SMOOTHING = 0.5
 CHEAP = 0.05  # share of an epoch's time below which communication is not worth saving
-MISSING = 0.02  # share of remote rows that the cache may not know
+MISSING = 0.1  # share of remote rows that the cache may not know
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Schedule:
 
     def __init__(self, options: DynamicOptions, windows: int) -> None:
         self._options, self._windows = options, windows
-        least = Knobs(options.k, min(options.s or windows, windows), options.p)
+        asked = options.s if options.s >= 1 else math.ceil(options.s * windows)
+        least = Knobs(options.k, min(int(asked) or windows, windows), options.p)
         self._ladder = ladder(least, windows) if options.adaptive else [least]
         self._level, self._smoothed = 0, float("nan")
         self._last_epoch = -(10**9)

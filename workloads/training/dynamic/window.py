@@ -142,7 +142,7 @@ class SlidingWindow:
         flexible, plan = self._flexible, self.plan
         if flexible is None or flexible.choose_ends is None:
             return move(rows, Passage(route, self.engine.device), Trip(self.wire, BOUNDARY))
-        part = self._part(flexible.choose_ends, flexible.ends, route, 0)
+        part = self._part(flexible.choose_ends, route, 0)
         use = CacheUse(flexible.ends, "ends", plan.number, plan.time, flexible.seen)
         return move(rows, Passage(part, self.engine.device), Trip(self.wire, BOUNDARY, use))
 
@@ -181,17 +181,14 @@ class SlidingWindow:
         if position not in self._parts:
             assert self._flexible is not None
             route = self.engine.local.routes(self.first + position).state
-            self._parts[position] = self._part(
-                self._flexible.choose_rows, self._flexible.rows, route, position
-            )
+            self._parts[position] = self._part(self._flexible.choose_rows, route, position)
         return self._parts[position]
 
-    def _part(self, chooser: Chooser, cache: PositionCache, route: Route, position: int) -> Route:
+    def _part(self, chooser: Chooser, route: Route, position: int) -> Route:
         plan = self.plan
         if not plan.communicates:
             return none_of(route, position)
-        which = cache.set_of(plan.number) if cache.sets else 0
-        return chooser.part(route, position, plan.share, which, plan.time)
+        return chooser.part(route, position, plan.share, plan.time)
 
 
 def mix_features(engine: Engine, snapshots: list[int], wire: CountedWire) -> list[Tensor]:

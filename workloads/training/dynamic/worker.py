@@ -112,7 +112,7 @@ class DynamicTraining:
     def __init__(self, job: DynamicJob, device: torch.device, wires: list[Wire]) -> None:
         self.job, options, local = job, job.options, job.local
         self.wire, self.quiet = (CountedWire(wire, device) for wire in wires)
-        self.device = device
+        self.device, self._plain = device, wires[1]
         self.dtype = torch.float64 if options.precision == "float64" else torch.float32
         torch.manual_seed(options.seed)
         make = MODELS[options.model]
@@ -147,13 +147,16 @@ class DynamicTraining:
         def cache(positions: int, rows: int) -> PositionCache:
             return PositionCache(sets, windows, positions, rows, self.device)
 
-        ends = None if pairs is None else Chooser(pairs, sets, 1, options.choose, options.seed + 1)
+        rows, ends = cache(job.window, len(index.halo)), cache(1, 0 if pairs is None else len(pairs.halo))
+        choose_ends = None
+        if pairs is not None:
+            choose_ends = Chooser(pairs, ends, windows, options.choose, options.seed + 1)
         return Flexible(
-            cache(job.window, len(index.halo)),
-            cache(1, 0 if pairs is None else len(pairs.halo)),
-            cache(job.window, 1),
-            Chooser(index, sets, job.window, options.choose, options.seed),
+            rows,
             ends,
+            cache(job.window, 1),
+            Chooser(index, rows, windows, options.choose, options.seed),
+            choose_ends,
             self.seen,
         )
 
@@ -335,13 +338,12 @@ class DynamicTraining:
             state["caches"] = [cache.state() for cache in (flexible.rows, flexible.ends, flexible.tops)]
             state["chosen"] = [[torch.from_numpy(part) for part in c.state()] for c in choosers]
             state["seen"] = asdict(self.seen)
-        self.checkpoints.save(epoch, state, dist.barrier)
+        self.checkpoints.save(epoch, state, self._plain.barrier)
 
     def _resumed(self) -> int:
         """Take up the newest checkpoint that every worker has; returns the epoch that comes next."""
         assert self.checkpoints is not None
-        every: list[Any] = [None] * self.job.local.workers
-        dist.all_gather_object(every, self.checkpoints.epochs())
+        every = self._plain.gather(self.checkpoints.epochs())
         common = set(every[0]).intersection(*every)
         if not common:
             raise InputError("resume: no checkpoint that all workers have; start again without --resume")
@@ -390,13 +392,8 @@ class DynamicTraining:
 
     def gathered(self) -> DynamicTrained | None:
         """All workers' tables, on worker 0."""
-        rank, workers = self.job.local.rank, self.job.local.workers
-        every: list[Any] = [None] * workers
-        mine = (self.window_rows, self.times, self.memory())
-        dist.gather_object(mine, every if rank == 0 else None)
-        if rank != 0:
-            return None
-        return collected(self, every)
+        every = self._plain.gather((self.window_rows, self.times, self.memory()), everywhere=False)
+        return collected(self, every) if self.job.local.rank == 0 else None
 
 
 def collected(training: DynamicTraining, every: list[Any]) -> DynamicTrained:

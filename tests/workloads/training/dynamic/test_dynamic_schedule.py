@@ -23,6 +23,7 @@ def test_every_kth_epoch_sends_in_s_windows_spread_evenly():
     epochs = [schedule.communicating(epoch) for epoch in range(7)]
     assert [sorted(epoch) for epoch in epochs] == [[0, 3, 5, 8], [], [], [0, 3, 5, 8], [], [], [0, 3, 5, 8]]
     assert Schedule(DynamicOptions(s=0), 5).communicating(0) == frozenset(range(5))
+    assert sorted(Schedule(DynamicOptions(s=0.3), 10).communicating(0)) == [0, 4, 7]
     assert Schedule(DynamicOptions(s=99), 5).communicating(0) == frozenset(range(5))
     assert sorted(Schedule(DynamicOptions(s=2, when="first"), 5).communicating(0)) == [0, 1]
     random = Schedule(DynamicOptions(s=2, when="random"), 50)
@@ -46,7 +47,7 @@ def test_the_scheduler_saves_while_the_loss_falls_and_goes_back_when_it_does_not
     assert schedule.observe(seen(0.9)) == "saving" and schedule.knobs.share == 0.25
     assert schedule.observe(seen(0.8)) == "saving" and schedule.knobs == Knobs(1, 4, 0.25)
     assert schedule.observe(seen(2.0)) == "loss" and schedule.knobs == Knobs(1, 8, 0.25)
-    assert schedule.observe(seen(0.5, missing=0.1)) == "missing" and schedule.knobs.share == 0.5
+    assert schedule.observe(seen(0.5, missing=0.2)) == "missing" and schedule.knobs.share == 0.5
     assert schedule.observe(seen(0.4, comm=0.01)) == "cheap" and schedule.knobs.share == 0.5
     for loss in np.linspace(0.39, 0.1, 10):
         schedule.observe(seen(loss))
