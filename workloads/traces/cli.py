@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +23,12 @@ from workloads.systems import SYSTEMS
 from workloads.training.options import DEVICES
 from workloads.training.require import require_torch
 
+if TYPE_CHECKING:
+    from workloads.traces.measure import Measured
+
+# An idle machine: what is allowed of the load before (this command's own start adds some), of waiting for a
+# processor, and of the rounds' difference.
+IDLE_LOAD, MOST_WAITED, MOST_APART = 0.5, 0.02, 0.05
 MEMORY_BYTES = 100_000_000  # the default scenario's switch, whose plan the trace names
 
 
@@ -35,7 +43,8 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
         ("--layers", 4, "propagations of the model"),
         ("--hidden", 256, "hidden width"),
         ("--seed", 1, "seed of graph and partition"),
-        ("--repeats", 5, "timings per step, after two to warm up"),
+        ("--rounds", 3, "rounds over all workers"),
+        ("--repeats", 5, "timings per step and round, after two to warm up"),
         ("--threads", 1, "threads that torch may use"),
     ):
         trace.add_argument(
@@ -51,6 +60,11 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="the input layer propagates too (a scenario's model.use_pp=false)",
     )
+    trace.add_argument(
+        "--require-idle",
+        action="store_true",
+        help="write nothing where the machine is busy, before or meanwhile, instead of a warning",
+    )
     trace.add_argument("-o", "--output", type=Path, required=True, help="Parquet file to write")
     trace.add_argument("--json", action="store_true", help="print what was measured as one JSON object")
     trace.set_defaults(run=_trace)
@@ -58,7 +72,13 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
 
 def _trace(args: argparse.Namespace) -> int:
     require_torch("trace")
-    for name, most in (("layers", 1000), ("hidden", 65_536), ("repeats", 10_000), ("threads", 1024)):
+    for name, most in (
+        ("layers", 1000),
+        ("hidden", 65_536),
+        ("rounds", 1000),
+        ("repeats", 10_000),
+        ("threads", 1024),
+    ):
         given = getattr(args, name)
         if not 1 <= given <= most:
             raise InputError(f"{name}: {given} given; allowed: 1 to {most}")
@@ -72,6 +92,9 @@ def _trace(args: argparse.Namespace) -> int:
     from workloads.traces.record import write_trace  # noqa: PLC0415
     from workloads.training.device import choose_device  # noqa: PLC0415
 
+    load = os.getloadavg()[0]
+    if args.require_idle and load > IDLE_LOAD:
+        raise InputError(f"require-idle: the load average is {load:.2f}; allowed: {IDLE_LOAD}")
     device = choose_device(args.device, 0, 1)
     torch.set_num_threads(args.threads)
     graph = load_graph(args.graph, scale=args.scale, seed=args.seed)
@@ -87,7 +110,19 @@ def _trace(args: argparse.Namespace) -> int:
         for width in widths
     }
     with shown("measuring") as progress:
-        table = measure(graph, partitions, model, repeats=args.repeats, progress=progress, device=device)
+        measured = measure(
+            graph,
+            partitions,
+            model,
+            repeats=args.repeats,
+            rounds=args.rounds,
+            progress=progress,
+            device=device,
+        )
+    trouble = _trouble(load, measured)
+    if trouble and args.require_idle:
+        raise InputError(f"require-idle: {trouble}; nothing was written")
+    table = measured.table
     facts: dict[str, Any] = {
         "device": device_title(device),
         "versions": versions(),
@@ -102,7 +137,11 @@ def _trace(args: argparse.Namespace) -> int:
         "hidden": args.hidden,
         "use_pp": model.use_pp,
         "warmups": WARMUPS,
+        "rounds": args.rounds,
         "repeats": args.repeats,
+        "load_average": round(load, 2),
+        "rounds_apart": round(measured.rounds_apart, 4),
+        "waited_share": round(measured.waited_share, 4),
     }
     write_trace(args.output, table, facts)
     host = table[(table["system"] == "*") & table["phase"].isin(("pre", "post"))]
@@ -115,11 +154,25 @@ def _trace(args: argparse.Namespace) -> int:
         "quantiser_ns_slowest_worker": int(quantiser.groupby("worker")["ns"].sum().max()),
         "interquartile_share": spread,
     }
+    if trouble:
+        print(f"netfold: warning: {trouble}: measure again on an idle machine", file=sys.stderr)
     if args.json:
         print(json.dumps({"file": str(args.output), **facts, **figures}, indent=1))
     else:
         _show(facts, figures, args.output)
     return 0
+
+
+def _trouble(load: float, measured: Measured) -> str:
+    """What speaks against an idle machine; empty where nothing does."""
+    found = []
+    if load > IDLE_LOAD:
+        found.append(f"the load average was {load:.2f} before")
+    if measured.waited_share > MOST_WAITED:
+        found.append(f"the work waited {100 * measured.waited_share:.0f} % of the time for a processor")
+    if measured.rounds_apart > MOST_APART:
+        found.append(f"the rounds lie {100 * measured.rounds_apart:.0f} % apart")
+    return ", ".join(found)
 
 
 def _show(facts: dict[str, Any], figures: dict[str, Any], path: Path) -> None:
@@ -132,7 +185,11 @@ def _show(facts: dict[str, Any], figures: dict[str, Any], path: Path) -> None:
     table.add_row(
         "quantising", f"{figures['quantiser_ns_slowest_worker'] / 1e6:.3f} ms more with sylvie (slowest)"
     )
-    table.add_row("spread", f"quartiles {100 * figures['interquartile_share']:.0f} % of the median apart")
+    table.add_row(
+        "spread",
+        f"quartiles {100 * figures['interquartile_share']:.0f} % of the median apart, rounds "
+        f"{100 * facts['rounds_apart']:.0f} %",
+    )
     table.add_row("measured on", facts["device"])
     table.add_row("use it", f"netfold run --compute {path}")
     Console(highlight=False).print(table)

@@ -1,10 +1,16 @@
-"""Measuring: every worker's steps, one worker after another on this device; warm-up, median, spread."""
+"""Measuring: every worker's steps, one worker after another on one device, in rounds; median and spread.
+
+All of a worker's timings at once would share whatever the machine was doing at that moment. So the workers
+take turns, round after round, and a step's median is over all rounds: a disturbance shorter than half of the
+measurement moves no median, and a longer one shows in how far the rounds lie apart.
+"""
 
 from __future__ import annotations
 
 import platform
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,9 +27,20 @@ from workloads.systems import SYSTEMS
 from workloads.traces.kernels import Step, TraceModel, WorkerSteps
 from workloads.training.local_graph import local_graph
 
-WARMUPS = 2
+WARMUPS = 2  # per step and round
 QUANTISER_PHASES = ("quantise", "dequantise")
 QUARTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """rounds_apart: the slowest round's total less the fastest's, over their median. waited_share: how long
+    the timed work had to wait for a processor.
+    """
+
+    table: pd.DataFrame
+    rounds_apart: float
+    waited_share: float
 
 
 def measure(
@@ -32,12 +49,15 @@ def measure(
     model: TraceModel,
     *,
     repeats: int,
+    rounds: int,
     progress: Callable[[int, int], None],
     device: torch.device | None = None,
-) -> pd.DataFrame:
-    """The table that `workloads.compute_table` reads, with columns low_ns and high_ns (quartiles) besides,
-    and the phases "quantise" and "dequantise" of host-based sending. Layer 0 is what follows the last layer:
-    its "post" is the optimiser's step.
+) -> Measured:
+    """All steps of all workers, timed `repeats` times in each of `rounds` rounds.
+
+    The table is the one that `workloads.compute_table` reads, with columns low_ns and high_ns (quartiles)
+    besides, and the phases "quantise" and "dequantise" of host-based sending. Layer 0 is what follows the
+    last layer: its "post" is the optimiser's step.
 
     partitions: by balance, "" for the systems without a balance of their own. Every registered system gets
     the times of its partition and of its way of adding up cross edges; "*" gets those of host-based sending.
@@ -45,39 +65,64 @@ def measure(
     recipes = [("*", "receiver", ""), *((s.name, s.cross_sum, s.balance) for s in SYSTEMS.values())]
     kinds = sorted({(balance, cross_sum) for _, cross_sum, balance in recipes})
     where = device or torch.device("cpu")
-    total = sum(partitions[balance].k for balance, _ in kinds)
+    visits = [(kind, worker) for kind in kinds for worker in range(partitions[kind[0]].k)]
     widths = layer_widths(model, graph)
-    rows: list[dict[str, Any]] = []
-    done = 0
-    for balance, cross_sum in kinds:
-        systems = [name for name, how, where in recipes if (where, how) == (balance, cross_sum)]
-        for worker in range(partitions[balance].k):
-            local = local_graph(graph, partitions[balance], worker)
-            steps = WorkerSteps(local, cross_sum, where)
+    times: dict[tuple[Any, ...], list[int]] = {}
+    totals = [0] * rounds
+    stopwatch = Stopwatch(where)
+    for turn in range(rounds):
+        for at, ((balance, cross_sum), worker) in enumerate(visits):
+            steps = WorkerSteps(local_graph(graph, partitions[balance], worker), cross_sum, where)
             timings = [*steps.steps(model, widths), steps.optimiser(model, widths)]
             if (balance, cross_sum) == ("", "receiver"):
                 timings += steps.quantising(model, widths)
             for timed in timings:
-                low, median, high = time_step(timed.step, repeats, where)
-                key = {"layer": timed.layer, "direction": timed.direction, "phase": timed.phase}
-                times = {"worker": worker, "ns": median, "low_ns": low, "high_ns": high}
-                whom = ["*"] if timed.phase in QUANTISER_PHASES else systems
-                rows += [{"system": name, **key, **times} for name in whom]
-            done += 1
-            progress(done, total)
-    return pd.DataFrame(rows)
+                got = stopwatch.time(timed.step, repeats)
+                key = (balance, cross_sum, timed.layer, timed.direction, timed.phase, worker)
+                times.setdefault(key, []).extend(got)
+                totals[turn] += sum(got)
+            progress(turn * len(visits) + at + 1, rounds * len(visits))
+    rows: list[dict[str, Any]] = []
+    for (balance, cross_sum, layer, direction, phase, worker), got in times.items():
+        low, median, high = np.rint(np.quantile(got, QUARTILES)).astype(int).tolist()
+        row = {"layer": layer, "direction": direction, "phase": phase, "worker": worker}
+        row |= {"ns": median, "low_ns": low, "high_ns": high}
+        systems = [name for name, how, balanced in recipes if (balanced, how) == (balance, cross_sum)]
+        whom = ["*"] if phase in QUANTISER_PHASES else systems
+        rows += [{"system": name, **row} for name in whom]
+    apart = (max(totals) - min(totals)) / max(1.0, float(np.median(totals)))
+    return Measured(pd.DataFrame(rows), apart, stopwatch.waited_share)
 
 
-def time_step(step: Step | None, repeats: int, device: torch.device) -> tuple[int, int, int]:
-    """Quartiles of the step's time in ns, after warm-up; zero for no work. On a CPU it is wall time, on CUDA
-    the time between two events on its stream.
+class Stopwatch:
+    """Times steps on one device. On a CPU it is wall time, on CUDA the time between two events on its
+    stream.
     """
-    if step is None:
-        return 0, 0, 0
-    timer = _cuda_ns if device.type == "cuda" else _wall_ns
-    times = [timer(step) for _ in range(WARMUPS + repeats)][WARMUPS:]
-    low, median, high = np.rint(np.quantile(times, QUARTILES)).astype(int).tolist()
-    return low, median, high
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._wall_ns, self._cpu_ns = 0, 0
+
+    def time(self, step: Step | None, repeats: int) -> list[int]:
+        """`repeats` times in ns, after warm-up; zeros for no work."""
+        if step is None:
+            return [0] * repeats
+        for _ in range(WARMUPS):
+            step()
+        if self._cuda:
+            return [_cuda_ns(step) for _ in range(repeats)]
+        cpu = time.process_time_ns()
+        found = [_wall_ns(step) for _ in range(repeats)]
+        self._cpu_ns += time.process_time_ns() - cpu
+        self._wall_ns += sum(found)
+        return found
+
+    @property
+    def waited_share(self) -> float:
+        """The share of the timed wall time in which this process had no processor, because others had it: of
+        a single thread's, for with several it cannot be told. 0 on CUDA.
+        """
+        return max(0.0, 1 - self._cpu_ns / self._wall_ns) if self._wall_ns else 0.0
 
 
 def _wall_ns(step: Step) -> int:

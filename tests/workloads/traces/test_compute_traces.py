@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from workloads.graphs import load_graph
 from workloads.partition import partition_graph
 from workloads.systems import SYSTEMS
 from workloads.traces.kernels import TraceModel, WorkerSteps
-from workloads.traces.measure import measure, time_step
+from workloads.traces.measure import WARMUPS, Stopwatch, measure
 from workloads.traces.record import trace_facts
 from workloads.training.local_graph import local_graph
 
@@ -32,6 +33,8 @@ SMALL = [
     "--hidden",
     "16",
     "--repeats",
+    "2",
+    "--rounds",
     "2",
 ]
 
@@ -97,9 +100,10 @@ def test_on_cuda_the_time_between_events_is_taken():
         {"": partition_graph(graph, 2)} | {s.balance: partition_graph(graph, 2) for s in SYSTEMS.values()},
         TraceModel("gcn", 3, 16, use_pp=True),
         repeats=2,
+        rounds=2,
         progress=lambda done, total: None,
         device=device,
-    )
+    ).table
     assert (table["ns"] >= 0).all() and (table["ns"] > 0).any()
 
 
@@ -141,14 +145,66 @@ def test_steps_cover_each_phase_once_and_idle_phases_take_no_time():
         (1, "forward", "pre"),
         (1, "backward", "post"),
     }
-    assert time_step(None, 5, CPU) == (0, 0, 0)
+    assert Stopwatch(CPU).time(None, 5) == [0] * 5
 
 
-def test_timing_warms_up_and_orders_its_quartiles():
+def test_timing_warms_up_and_knows_when_it_waited():
     calls = []
-    low, median, high = time_step(lambda: calls.append(np.arange(10).sum()), 7, CPU)
-    assert len(calls) == 9
-    assert 0 <= low <= median <= high
+    watch = Stopwatch(CPU)
+    times = watch.time(lambda: calls.append(np.arange(10).sum()), 7)
+    assert len(calls) == WARMUPS + 7 and len(times) == 7 and min(times) >= 0
+    asleep = Stopwatch(CPU)
+    assert asleep.waited_share == 0
+    asleep.time(lambda: time.sleep(0.02), 3)
+    assert 0.5 < asleep.waited_share <= 1
+
+
+def test_rounds_take_turns_and_medians_are_over_all_of_them(monkeypatch):
+    """A disturbance that lasts a whole round moves no median, and shows in how far the rounds lie apart."""
+    graph = load_graph("karate")
+    partitions = {"": partition_graph(graph, 2)} | {
+        s.balance: partition_graph(graph, 2) for s in SYSTEMS.values() if s.balance
+    }
+    seen: list[int] = []
+
+    def made(watch, step, repeats):
+        turn = progress[-1] // visits
+        seen.append(turn)
+        return [0] * repeats if step is None else [9000 if turn == 1 else 1000] * repeats
+
+    visits, progress = 8, [0]
+    monkeypatch.setattr(Stopwatch, "time", made)
+    found = measure(
+        graph,
+        partitions,
+        TraceModel("gcn", 3, 8, use_pp=True),
+        repeats=2,
+        rounds=3,
+        progress=lambda done, total: progress.append(done),
+    )
+    assert progress[-1] == 3 * visits and seen == sorted(seen) and set(seen) == {0, 1, 2}
+    for column in ("low_ns", "ns"):
+        assert set(found.table[column]) == {0, 1000}
+    assert set(found.table["high_ns"]) == {0, 7000}  # of 1, 1, 1, 1, 9, 9 us, interpolated
+    assert found.rounds_apart == 8
+    assert not found.table.duplicated(["system", "layer", "direction", "phase", "worker"]).any()
+
+
+def test_a_busy_machine_is_warned_of_or_refused(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "trace.parquet"
+    monkeypatch.setattr("os.getloadavg", lambda: (3.2, 1.0, 1.0))
+    assert netfold.main([*SMALL, "--require-idle", "-o", str(path)]) == 2
+    assert "require-idle: the load average is 3.20; allowed: 0.5" in capsys.readouterr().err
+    monkeypatch.setattr("os.getloadavg", lambda: (0.1, 1.0, 1.0))
+    monkeypatch.setattr(Stopwatch, "waited_share", 0.25)
+    assert netfold.main([*SMALL, "--require-idle", "-o", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert "the work waited 25 % of the time for a processor" in told and "nothing was written" in told
+    assert not list(tmp_path.iterdir())
+    assert netfold.main([*SMALL, "--json", "-o", str(path)]) == 0
+    answer = capsys.readouterr()
+    assert "netfold: warning: the work waited 25 %" in answer.err
+    assert json.loads(answer.out)["waited_share"] == trace_facts(path)["waited_share"] == 0.25
 
 
 @pytest.mark.parametrize(
@@ -156,6 +212,7 @@ def test_timing_warms_up_and_orders_its_quartiles():
     [
         (["--layers", "0"], "layers: 0 given"),
         (["--repeats", "0"], "repeats: 0 given"),
+        (["--rounds", "0"], "rounds: 0 given"),
         (["-o", "trace.csv"], "must end in .parquet"),
         (["--workers", "1000"], "only 256 vertices"),
         (["--graph", "nonsense"], "no such name"),
