@@ -1,9 +1,9 @@
 """Chunk-based partition of a dynamic graph, after DGC (Chen et al., SIGMOD 2023), as publicly described.
 
 Vertices of all snapshots are the nodes of one graph: joined with their neighbours in the same snapshot and
-with themselves in the next. Label propagation coarsens it into chunks of limited size, and chunks are assigned to
-workers, largest first, where most of their edges lead while the load stays even. So a vertex may lie on other
-workers in other snapshots; both its embeddings and its recurrent states then travel.
+with themselves in the next. Label propagation coarsens it into chunks of limited size, and chunks are
+assigned to workers, largest first, where most of their edges lead while the load stays even. So a vertex may
+lie on other workers in other snapshots; both its embeddings and its recurrent states then travel.
 """
 
 from __future__ import annotations

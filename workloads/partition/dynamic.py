@@ -26,8 +26,8 @@ Parts = npt.NDArray[np.int32]
 @dataclass(frozen=True, eq=False)
 class DynamicPartition:
     """Which worker has which vertex. spatial: int32[T, n], the worker that adds up a vertex's neighbourhood
-    in a snapshot; temporal: int32[T, n], the worker with its recurrent state. parts: int32[n] where both are one
-    vertex partition, else int32[T, n]. made_s: seconds that making it took.
+    in a snapshot; temporal: int32[T, n], the worker with its recurrent state. parts: int32[n] where both are
+    one vertex partition, else int32[T, n]. made_s: seconds that making it took.
     """
 
     method: str

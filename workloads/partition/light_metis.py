@@ -1,9 +1,9 @@
 """LightMetis (SWASH, section 4): one vertex partition for all snapshots, from a weighted merge of few.
 
 A sliding window of Ns snapshots uses an original snapshot (the edges of one interval) as often as windows
-hold snapshots in which its edges still live. Only the frequently used ones are kept; their edges, weighted by that
-frequency, are merged into one graph that METIS splits. Every vertex lies on one worker in all snapshots, so
-recurrent states never travel.
+hold snapshots in which its edges still live. Only the frequently used ones are kept; their edges, weighted by
+that frequency, are merged into one graph that METIS splits. Every vertex lies on one worker in all snapshots,
+so recurrent states never travel.
 
 The published account leaves three things open, decided here: of originals used equally often, as all but the
 first and last are when there are many, those kept are spread evenly over time; `keep` is their share; and
@@ -24,7 +24,7 @@ from workloads.partition.weighted import weighted_split
 
 KEEP = 0.2
 IMBALANCE = 0.03  # METIS's own for k-way
-FEW, PASSES = 5, 2
+FEW, PASSES = 5, 1
 
 
 def usage_frequency(snapshots: int, window: int, lifetime: int) -> npt.NDArray[np.int64]:
