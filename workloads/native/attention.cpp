@@ -74,7 +74,7 @@ struct Layout {
             const std::size_t c0 = std::size_t(tile_columns(t)) * side;
             if (c0 + side <= columns) continue;
             for (std::size_t at = 0; at < side * side; ++at)
-                if (c0 + at % side >= columns && place[t * side * side + at])
+                if (c0 + at / side >= columns && place[t * side * side + at])
                     throw std::invalid_argument("layout: a tile attends beyond the last key");
         }
     }

@@ -10,7 +10,8 @@ constexpr int kOutside = 16;
 
 // One head of r queries over n keys of w values. q: T[r, w]; k, v: T[n, w]; table: T[kClasses], the bias by class.
 // Pairs: indptr int64[r+1], indices int32, ascending in a row, classes uint8. Tiles of `side`: tile_ptr
-// int64[ceil(r/side)+1], tile_columns int32, tile_classes uint8[tiles, side, side], 0 where nothing attends.
+// int64[ceil(r/side)+1], tile_columns int32, tile_classes uint8[tiles, side keys, side queries],
+// 0 where nothing attends.
 // full: every pair attends, as kOutside where it is not listed; tiles are then left out.
 template <typename T>
 struct Head {

@@ -4,10 +4,14 @@
 #include "attention_isa.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 #include <vector>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 namespace netfold::NETFOLD_ISA {
 namespace {
@@ -15,31 +19,80 @@ namespace {
 template <typename T>
 constexpr T kNever = T(-1e30);
 
+// N values that are computed at once, whatever registers the processor has (GNU vector extension): a loop over a
+// fixed few values would be unrolled before it could be vectorised.
+template <typename T, int N>
+struct Lanes {
+    typedef T type __attribute__((vector_size(sizeof(T) * N)));
+    typedef T loose __attribute__((vector_size(sizeof(T) * N), aligned(alignof(T)), may_alias));
+    typedef std::int32_t whole __attribute__((vector_size(sizeof(std::int32_t) * N)));
+};
+template <typename T, int N>
+using Vec = typename Lanes<T, N>::type;
+
+template <typename T, int N>
+inline Vec<T, N> load(const T* from) {
+    return *reinterpret_cast<const typename Lanes<T, N>::loose*>(from);
+}
+
+template <typename T, int N>
+inline void store(T* to, Vec<T, N> values) {
+    *reinterpret_cast<typename Lanes<T, N>::loose*>(to) = values;
+}
+
+template <typename V>
+inline V larger(V a, V b) {
+    return a > b ? a : b;
+}
+
 // e^x of x <= 0 or a little above; 0 below -87. float: Cephes' expf, within 2 units in the last place.
-inline float exponential(float x) {
-    const float at = std::max(x, -87.0f);
-    const float n = static_cast<float>(static_cast<std::int32_t>(at * 1.44269504f - 0.5f));
-    float r = at - n * 0.693359375f;
+template <int N>
+inline Vec<float, N> exponential(Vec<float, N> x) {
+    using V = Vec<float, N>;
+    using I = typename Lanes<float, N>::whole;
+    const V at = larger<V>(x, V{} - 87.0f);
+    const I whole = __builtin_convertvector(at * 1.44269504f - 0.5f, I);
+    const V n = __builtin_convertvector(whole, V);
+    V r = at - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
+    V p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    const auto power = std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
-    return x < -87.0f ? 0.0f : p * power;
+    const I power = (whole + 127) << 23;
+    return x < -87.0f ? V{} : p * (V)power;  // the same bits as a float
 }
 
-inline double exponential(double x) { return x < -700 ? 0 : std::exp(x); }
+template <int N>
+inline Vec<double, N> exponential(Vec<double, N> x) {
+    for (int l = 0; l < N; ++l) x[l] = x[l] < -700 ? 0 : std::exp(x[l]);
+    return x;
+}
 
+template <typename T>
+inline T exponential_of(T x) {
+    return exponential<8>(Vec<T, 8>{} + x)[0];
+}
+
+template <typename T>
+inline T sum_of(Vec<T, 8> v) {
+    return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
+}
+
+// Rows of W values are W / 8 vectors; W = 0 stands for a width known at run time only.
 template <typename T, int W>
 inline T dot(const T* a, const T* b, std::int64_t width) {
-    const std::int64_t w = W ? W : width;
-    T sum = 0;
-    for (std::int64_t d = 0; d < w; ++d) sum += a[d] * b[d];
-    return sum;
+    if constexpr (W > 0) {
+        Vec<T, 8> sum{};
+        for (int d = 0; d < W; d += 8) sum += load<T, 8>(a + d) * load<T, 8>(b + d);
+        return sum_of<T>(sum);
+    } else {
+        T sum = 0;
+        for (std::int64_t d = 0; d < width; ++d) sum += a[d] * b[d];
+        return sum;
+    }
 }
 
 // Whole vectors: loops over a multiple of these need no remainder.
@@ -49,37 +102,33 @@ inline std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * 
 
 template <typename T, int W>
 inline void add(T* to, T factor, const T* from, std::int64_t width) {
-    const std::int64_t w = W ? W : width;
-    for (std::int64_t d = 0; d < w; ++d) to[d] += factor * from[d];
+    if constexpr (W > 0) {
+        for (int d = 0; d < W; d += 8) store<T, 8>(to + d, load<T, 8>(to + d) + factor * load<T, 8>(from + d));
+    } else {
+        for (std::int64_t d = 0; d < width; ++d) to[d] += factor * from[d];
+    }
 }
 
-// to += sum of weights[j] * rows[index(j)]; four sums side by side, so that one need not wait for the other.
+// to += sum of weights[j] * rows[index(j)]; two sums side by side, so that one need not wait for the other.
 template <typename T, int W, typename Index>
 inline __attribute__((always_inline)) void add_all(T* to, const T* weights, std::int64_t n, const T* rows,
                                                    Index index, std::int64_t width) {
     if constexpr (W > 0) {
-        T a[W] = {}, b[W] = {}, c[W] = {}, e[W] = {};
+        constexpr int parts = W / 8;
+        Vec<T, 8> even[parts] = {}, odd[parts] = {};
         std::int64_t j = 0;
-        for (; j + 4 <= n; j += 4) {
-            add<T, W>(a, weights[j], rows + index(j) * W, W);
-            add<T, W>(b, weights[j + 1], rows + index(j + 1) * W, W);
-            add<T, W>(c, weights[j + 2], rows + index(j + 2) * W, W);
-            add<T, W>(e, weights[j + 3], rows + index(j + 3) * W, W);
-        }
-        for (; j < n; ++j) add<T, W>(a, weights[j], rows + index(j) * W, W);
-        for (int d = 0; d < W; ++d) to[d] += (a[d] + b[d]) + (c[d] + e[d]);
+        for (; j + 2 <= n; j += 2)
+            for (int p = 0; p < parts; ++p) {
+                even[p] += weights[j] * load<T, 8>(rows + index(j) * W + 8 * p);
+                odd[p] += weights[j + 1] * load<T, 8>(rows + index(j + 1) * W + 8 * p);
+            }
+        if (j < n)
+            for (int p = 0; p < parts; ++p) even[p] += weights[j] * load<T, 8>(rows + index(j) * W + 8 * p);
+        for (int p = 0; p < parts; ++p)
+            store<T, 8>(to + 8 * p, load<T, 8>(to + 8 * p) + (even[p] + odd[p]));
     } else {
         for (std::int64_t j = 0; j < n; ++j) add<T, W>(to, weights[j], rows + index(j) * width, width);
     }
-}
-
-// float[blocks, w, B] from float[n, w]: the columns of a tile lie beside each other, zeros after the last.
-template <typename T, int B>
-std::vector<T> turned_blocks(const T* rows, std::int64_t n, std::int64_t w) {
-    std::vector<T> result(static_cast<std::size_t>((n + B - 1) / B * B * w), T(0));
-    for (std::int64_t j = 0; j < n; ++j)
-        for (std::int64_t d = 0; d < w; ++d) result[(j / B * w + d) * B + j % B] = rows[j * w + d];
-    return result;
 }
 
 // Running softmax of each query: top, the highest score so far, sum of exponentials below it, and out, the
@@ -97,20 +146,20 @@ struct Running {
                                                     Index index) {
         const std::int64_t w = W ? W : width, all = padded(n);
         for (auto j = n; j < all; ++j) scores[j] = kNever<T>;
-        T lane[kLanes];
-        for (int l = 0; l < kLanes; ++l) lane[l] = scores[l];
+        Vec<T, kLanes> lane = load<T, kLanes>(scores);
         for (std::int64_t j = kLanes; j < all; j += kLanes)
-            for (int l = 0; l < kLanes; ++l) lane[l] = std::max(lane[l], scores[j + l]);
+            lane = larger<Vec<T, kLanes>>(lane, load<T, kLanes>(scores + j));
         T highest = lane[0];
         for (int l = 1; l < kLanes; ++l) highest = std::max(highest, lane[l]);
         if (highest <= kNever<T> / 2) return;
         highest = std::max(highest, top[i]);
-        for (int l = 0; l < kLanes; ++l) lane[l] = 0;
-        for (std::int64_t j = 0; j < all; j += kLanes)
-            for (int l = 0; l < kLanes; ++l) lane[l] += scores[j + l] = exponential(scores[j + l] - highest);
-        T total = 0;
-        for (int l = 0; l < kLanes; ++l) total += lane[l];
-        const T fade = exponential(top[i] - highest);
+        lane = Vec<T, kLanes>{};
+        for (std::int64_t j = 0; j < all; j += kLanes) {
+            const auto weight = exponential<kLanes>(load<T, kLanes>(scores + j) - highest);
+            store<T, kLanes>(scores + j, weight);
+            lane += weight;
+        }
+        const T total = sum_of<T>(lane), fade = exponential_of<T>(top[i] - highest);
         top[i] = highest;
         sum[i] = sum[i] * fade + total;
         T* row = out + i * w;
@@ -172,11 +221,11 @@ void backward_pairs(const Head<T>& head, const Gradients<T>& g, const T* delta) 
         }
         for (auto j = n; j < all; ++j) weights[j] = kNever<T>;
         const T lse = g.lse[i], own = delta[i];
-        for (std::int64_t j = 0; j < all; j += kLanes)
-            for (int l = 0; l < kLanes; ++l) {
-                weights[j + l] = exponential(weights[j + l] - lse);
-                ds[j + l] = weights[j + l] * (ds[j + l] - own);
-            }
+        for (std::int64_t j = 0; j < all; j += kLanes) {
+            const auto weight = exponential<kLanes>(load<T, kLanes>(&weights[j]) - lse);
+            store<T, kLanes>(&weights[j], weight);
+            store<T, kLanes>(&ds[j], weight * (load<T, kLanes>(&ds[j]) - own));
+        }
         for (std::int64_t j = 0; j < n; ++j) {
             histogram.add(j, head.classes[first + j], ds[j]);
             ds[j] *= scale;
@@ -188,143 +237,223 @@ void backward_pairs(const Head<T>& head, const Gradients<T>& g, const T* delta) 
     histogram.collect(g.dtable);
 }
 
-// The blocks of B x B that a head computes, one after the other: `each(i0, c0, bias, note)` is called with the
-// bias of every place, and note(i, j-th ds) is to be told the gradients.
-template <typename T, int B, typename Each>
-void each_tile(const Head<T>& head, Each each) {
-    T lookup[32];
-    std::copy(head.table, head.table + kClasses, lookup);
-    lookup[0] = kNever<T>;
-    T bias[B][B];
-    const std::int64_t blocks = (head.rows + B - 1) / B;
-    for (std::int64_t block = 0; block < blocks; ++block)
-        for (auto t = head.tile_ptr[block]; t < head.tile_ptr[block + 1]; ++t) {
-            const auto* classes = head.tile_classes + t * B * B;
-            for (int at = 0; at < B * B; ++at) bias[at / B][at % B] = lookup[classes[at]];
-            each(block * B, std::int64_t(head.tile_columns[t]) * B, bias,
-                 [&](Histogram<T>& histogram, int i, const T* ds) {
-                     for (int j = 0; j < B; ++j) histogram.add(j, classes[i * B + j], ds[j]);
-                 });
-        }
-}
+// The tiles of a row block, one after the other: next() gives a tile's first key and its bias, key by key;
+// note() takes what its scores' gradients add to the bias's.
+template <typename T, int B>
+class Tiles {
+public:
+    explicit Tiles(const Head<T>& head) : head_(head) {
+        std::copy(head.table, head.table + kClasses, lookup_);
+        lookup_[0] = kNever<T>;
+    }
 
-// The same over all places, with the listed pairs' classes where there are any.
-template <typename T, int B, typename Each>
-void each_place(const Head<T>& head, Each each) {
-    T bias[B][B];
-    std::int64_t cursor[B];
-    for (std::int64_t i0 = 0; i0 < head.rows; i0 += B) {
-        const int rows = static_cast<int>(std::min<std::int64_t>(B, head.rows - i0));
-        std::copy(head.indptr + i0, head.indptr + i0 + rows, cursor);
-        for (std::int64_t c0 = 0; c0 < head.columns; c0 += B) {
-            const auto last = std::min<std::int64_t>(c0 + B, head.columns);
-            std::int64_t before[B];
-            for (int i = 0; i < rows; ++i) {
-                for (int j = 0; j < B; ++j) bias[i][j] = c0 + j < last ? head.table[kOutside] : kNever<T>;
-                auto& at = cursor[i];
-                before[i] = at;
-                for (; at < head.indptr[i0 + i + 1] && head.indices[at] < last; ++at)
-                    bias[i][head.indices[at] - c0] = head.table[head.classes[at]];
+    void begin(std::int64_t block) {
+        at_ = head_.tile_ptr[block];
+        end_ = head_.tile_ptr[block + 1];
+    }
+
+    bool next(std::int64_t& c0, T (&bias)[B][B]) {
+        if (at_ == end_) return false;
+        c0 = std::int64_t(head_.tile_columns[at_]) * B;
+        classes_ = head_.tile_classes + at_++ * B * B;
+        T* to = &bias[0][0];
+#ifdef __AVX512F__
+        if constexpr (std::is_same_v<T, float>) {
+            const auto low = _mm512_loadu_ps(lookup_), high = _mm512_loadu_ps(lookup_ + 16);
+            for (int x = 0; x < B * B; x += 16) {
+                const auto bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(classes_ + x));
+                _mm512_storeu_ps(to + x, _mm512_permutex2var_ps(low, _mm512_cvtepu8_epi32(bytes), high));
             }
-            each(i0, c0, bias, [&](Histogram<T>& histogram, int i, const T* ds) {
-                T total = 0;
-                for (int j = 0; j < B; ++j) total += ds[j];
-                for (auto at = before[i]; at < cursor[i]; ++at) {
-                    const T one = ds[head.indices[at] - c0];
-                    histogram.add(at, head.classes[at], one);
-                    total -= one;
-                }
-                histogram.add(i, kOutside, total);
-            });
+            return true;
         }
+#endif
+        for (int x = 0; x < B * B; ++x) to[x] = lookup_[classes_[x]];
+        return true;
     }
+
+    void note(Histogram<T>& histogram, const T (&ds)[B][B], std::int64_t, int) const {
+        for (int j = 0; j < B; ++j)
+            for (int i = 0; i < B; ++i) histogram.add(i, classes_[j * B + i], ds[j][i]);
+    }
+
+private:
+    const Head<T>& head_;
+    T lookup_[32] = {};
+    std::int64_t at_ = 0, end_ = 0;
+    const std::uint8_t* classes_ = nullptr;
+};
+
+// The same over all keys, with the listed pairs' classes where there are any.
+template <typename T, int B>
+class Everything {
+public:
+    explicit Everything(const Head<T>& head) : head_(head) {}
+
+    void begin(std::int64_t block) {
+        i0_ = block * B;
+        rows_ = static_cast<int>(std::min<std::int64_t>(B, head_.rows - i0_));
+        c0_ = 0;
+        std::copy(head_.indptr + i0_, head_.indptr + i0_ + rows_, after_);
+    }
+
+    bool next(std::int64_t& c0, T (&bias)[B][B]) {
+        if (c0_ >= head_.columns) return false;
+        c0 = c0_;
+        c0_ += B;
+        std::fill(&bias[0][0], &bias[0][0] + B * B, head_.table[kOutside]);
+        for (int i = 0; i < rows_; ++i) {
+            before_[i] = after_[i];
+            for (auto& at = after_[i]; at < head_.indptr[i0_ + i + 1] && head_.indices[at] < c0_; ++at)
+                bias[head_.indices[at] - c0][i] = head_.table[head_.classes[at]];
+        }
+        return true;
+    }
+
+    void note(Histogram<T>& histogram, const T (&ds)[B][B], std::int64_t c0, int columns) const {
+        T total = 0;
+        for (int j = 0; j < columns; ++j)
+            for (int i = 0; i < B; ++i) total += ds[j][i];
+        for (int i = 0; i < rows_; ++i)
+            for (auto at = before_[i]; at < after_[i]; ++at) {
+                const T one = ds[head_.indices[at] - c0][i];
+                histogram.add(at, head_.classes[at], one);
+                total -= one;
+            }
+        histogram.add(0, kOutside, total);
+    }
+
+private:
+    const Head<T>& head_;
+    std::int64_t i0_ = 0, c0_ = 0;
+    int rows_ = 0;
+    std::int64_t before_[B] = {}, after_[B] = {};
+};
+
+// [B, w] rows from i0 on, turned to [w, B] and scaled; zeros after the last row.
+template <typename T, int B>
+void turn(T* to, const T* rows, std::int64_t i0, int count, std::int64_t w, T scale) {
+    std::fill(to, to + w * B, T(0));
+    for (int i = 0; i < count; ++i)
+        for (std::int64_t d = 0; d < w; ++d) to[d * B + i] = scale * rows[(i0 + i) * w + d];
 }
 
-template <typename T, int W, int B>
-inline void scores_of(T* row, const T* factors, T scale, const T* turned, std::int64_t width) {
-    const std::int64_t w = W ? W : width;
-    for (int j = 0; j < B; ++j) row[j] = 0;
-    for (std::int64_t d = 0; d < w; ++d) {
-        const T factor = scale * factors[d];
-        for (int j = 0; j < B; ++j) row[j] += factor * turned[d * B + j];
-    }
-}
-
-template <typename T, int W, int B>
+// Queries lie beside each other in a vector, so that highest scores, sums and results of B of them are computed
+// at once, without sums across a vector.
+template <typename T, int W, int B, typename Source>
 void forward_blocks(const Head<T>& head, Running<T, W>& running) {
     const std::int64_t w = W ? W : head.width;
-    const auto keys = turned_blocks<T, B>(head.k, head.columns, w);
     const T scale = scale_of(head);
-    const auto step = [&](std::int64_t i0, std::int64_t c0, const T(*bias)[B], auto) {
+    std::vector<T> query(static_cast<std::size_t>(w * B)), result(static_cast<std::size_t>(w * B));
+    Source source(head);
+    T bias[B][B];
+    using V = Vec<T, B>;
+    V results[W > 0 && W <= 16 ? W : 1] = {};
+    for (std::int64_t block = 0; block * B < head.rows; ++block) {
+        const auto i0 = block * B;
         const int rows = static_cast<int>(std::min<std::int64_t>(B, head.rows - i0));
-        const auto columns = std::min<std::int64_t>(B, head.columns - c0);
-        for (int i = 0; i < rows; ++i) {
-            T row[B];
-            scores_of<T, W, B>(row, head.q + (i0 + i) * w, scale, keys.data() + c0 * w, w);
-            for (int j = 0; j < B; ++j) row[j] += bias[i][j];
-            const auto at = [&](std::int64_t j) { return c0 + j; };
-            if (columns == B)
-                running.take(i0 + i, row, B, head.v, at);
-            else
-                running.take(i0 + i, row, columns, head.v, at);
+        V top, sum;
+        for (int i = 0; i < B; ++i) {
+            top[i] = i < rows ? running.top[i0 + i] : kNever<T>;
+            sum[i] = i < rows ? running.sum[i0 + i] : T(0);
         }
-    };
-    if (head.full)
-        each_place<T, B>(head, step);
-    else
-        each_tile<T, B>(head, step);
-}
-
-template <typename T, int W, int B>
-void backward_blocks(const Head<T>& head, const Gradients<T>& g, const T* delta) {
-    const std::int64_t w = W ? W : head.width;
-    const auto keys = turned_blocks<T, B>(head.k, head.columns, w);
-    const auto values = turned_blocks<T, B>(head.v, head.columns, w);
-    std::vector<T> turned_keys(keys.size(), T(0)), turned_values(keys.size(), T(0));
-    const T scale = scale_of(head);
-    Histogram<T> histogram;
-    const auto step = [&](std::int64_t i0, std::int64_t c0, const T(*bias)[B], auto note) {
-        const int rows = static_cast<int>(std::min<std::int64_t>(B, head.rows - i0));
-        const auto columns = std::min<std::int64_t>(B, head.columns - c0);
-        T weights[B][B], ds[B][B];
-        for (int i = 0; i < rows; ++i) {
-            const auto row = i0 + i;
-            scores_of<T, W, B>(weights[i], head.q + row * w, scale, keys.data() + c0 * w, w);
-            scores_of<T, W, B>(ds[i], g.grad + row * w, T(1), values.data() + c0 * w, w);
-            const T lse = g.lse[row], own = delta[row];
-            for (int j = 0; j < B; ++j) {
-                weights[i][j] = exponential(weights[i][j] + bias[i][j] - lse);
-                ds[i][j] = weights[i][j] * (ds[i][j] - own);
+        turn<T, B>(query.data(), head.q, i0, rows, w, scale);
+        turn<T, B>(result.data(), running.out, i0, rows, w, T(1));
+        source.begin(block);
+        for (std::int64_t c0; source.next(c0, bias);) {
+            const int columns = static_cast<int>(std::min<std::int64_t>(B, head.columns - c0));
+            V highest = top;
+            for (int j = 0; j < columns; ++j) {
+                const T* key = head.k + (c0 + j) * w;
+                V row = load<T, B>(bias[j]);
+                for (std::int64_t d = 0; d < w; ++d) row += key[d] * load<T, B>(&query[d * B]);
+                store<T, B>(bias[j], row);
+                highest = larger<V>(highest, row);
             }
-            note(histogram, i, ds[i]);
-            for (int j = 0; j < B; ++j) ds[i][j] *= scale;
-            add_all<T, W>(g.dq + row * w, ds[i], columns, head.k, [&](std::int64_t j) { return c0 + j; }, w);
-        }
-        // The columns' gradients lie turned, so that a row adds to whole vectors of them.
-        for (std::int64_t d = 0; d < w; ++d) {
-            T *to_key = turned_keys.data() + c0 * w + d * B, *to_value = turned_values.data() + c0 * w + d * B;
-            for (int i = 0; i < rows; ++i) {
-                const T query = head.q[(i0 + i) * w + d], grad = g.grad[(i0 + i) * w + d];
-                for (int j = 0; j < B; ++j) {
-                    to_key[j] += ds[i][j] * query;
-                    to_value[j] += weights[i][j] * grad;
+            const V fade = exponential<B>(top - highest);
+            top = highest;
+            sum *= fade;
+            for (std::int64_t d = 0; d < w; ++d) store<T, B>(&result[d * B], fade * load<T, B>(&result[d * B]));
+            for (int j = 0; j < columns; ++j) {
+                const T* value = head.v + (c0 + j) * w;
+                const V score = load<T, B>(bias[j]);
+                const V weight = score <= kNever<T> / 2 ? V{} : exponential<B>(score - highest);
+                sum += weight;
+                if constexpr (W > 0 && W <= 16) {
+                    for (int d = 0; d < W; ++d) results[d] += value[d] * weight;
+                } else {
+                    for (std::int64_t d = 0; d < w; ++d)
+                        store<T, B>(&result[d * B], load<T, B>(&result[d * B]) + value[d] * weight);
                 }
             }
+            if constexpr (W > 0 && W <= 16)
+                for (int d = 0; d < W; ++d) {
+                    store<T, B>(&result[d * B], load<T, B>(&result[d * B]) + results[d]);
+                    results[d] = V{};
+                }
         }
-    };
-    if (head.full)
-        each_place<T, B>(head, step);
-    else
-        each_tile<T, B>(head, step);
-    histogram.collect(g.dtable);
-    for (std::int64_t j = 0; j < head.columns; ++j)
-        for (std::int64_t d = 0; d < w; ++d) {
-            g.dk[j * w + d] += turned_keys[(j / B * w + d) * B + j % B];
-            g.dv[j * w + d] += turned_values[(j / B * w + d) * B + j % B];
+        for (int i = 0; i < rows; ++i) {
+            running.top[i0 + i] = top[i];
+            running.sum[i0 + i] = sum[i];
+            for (std::int64_t d = 0; d < w; ++d) running.out[(i0 + i) * w + d] = result[d * B + i];
         }
+    }
 }
 
-constexpr int kFullSide = 32;
+template <typename T, int W, int B, typename Source>
+void backward_blocks(const Head<T>& head, const Gradients<T>& g, const T* deltas) {
+    const std::int64_t w = W ? W : head.width;
+    const T scale = scale_of(head);
+    const auto turned = static_cast<std::size_t>(w * B);
+    std::vector<T> query(turned), grad(turned), dq(turned);
+    Histogram<T> histogram;
+    Source source(head);
+    T bias[B][B], weight[B][B], ds[B][B];
+    using V = Vec<T, B>;
+    for (std::int64_t block = 0; block * B < head.rows; ++block) {
+        const auto i0 = block * B;
+        const int rows = static_cast<int>(std::min<std::int64_t>(B, head.rows - i0));
+        V lse, delta;
+        for (int i = 0; i < B; ++i) {
+            lse[i] = i < rows ? g.lse[i0 + i] : T(0);
+            delta[i] = i < rows ? deltas[i0 + i] : T(0);
+        }
+        turn<T, B>(query.data(), head.q, i0, rows, w, scale);
+        turn<T, B>(grad.data(), g.grad, i0, rows, w, T(1));
+        std::fill(dq.begin(), dq.end(), T(0));
+        source.begin(block);
+        for (std::int64_t c0; source.next(c0, bias);) {
+            const int columns = static_cast<int>(std::min<std::int64_t>(B, head.columns - c0));
+            for (int j = columns; j < B; ++j)
+                for (int i = 0; i < B; ++i) ds[j][i] = 0;
+            for (int j = 0; j < columns; ++j) {
+                const T *key = head.k + (c0 + j) * w, *value = head.v + (c0 + j) * w;
+                V score = load<T, B>(bias[j]), back{};
+                for (std::int64_t d = 0; d < w; ++d) {
+                    score += key[d] * load<T, B>(&query[d * B]);
+                    back += value[d] * load<T, B>(&grad[d * B]);
+                }
+                const V chosen = score <= kNever<T> / 2 ? V{} : exponential<B>(score - lse);
+                const V change = chosen * (back - delta);
+                store<T, B>(weight[j], chosen);
+                store<T, B>(ds[j], change);
+                for (std::int64_t d = 0; d < w; ++d)
+                    store<T, B>(&dq[d * B], load<T, B>(&dq[d * B]) + key[d] * change);
+            }
+            source.note(histogram, ds, c0, columns);
+            const auto at = [&](std::int64_t i) { return i0 + i; };
+            for (int j = 0; j < columns; ++j) {
+                store<T, B>(ds[j], scale * load<T, B>(ds[j]));
+                add_all<T, W>(g.dk + (c0 + j) * w, ds[j], rows, head.q, at, w);
+                add_all<T, W>(g.dv + (c0 + j) * w, weight[j], rows, g.grad, at, w);
+            }
+        }
+        for (int i = 0; i < rows; ++i)
+            for (std::int64_t d = 0; d < w; ++d) g.dq[(i0 + i) * w + d] += scale * dq[d * B + i];
+    }
+    histogram.collect(g.dtable);
+}
+
+constexpr int kFullSide = 16;
 
 // Calls f with the tile's side as a constant.
 template <typename F>
@@ -344,11 +473,11 @@ void forward(const Head<T>& head, T* out, T* lse) {
     std::vector<T> top(rows, kNever<T>), sum(rows, T(0));
     Running<T, W> running{out, top.data(), sum.data(), head.width};
     if (head.full) {
-        forward_blocks<T, W, kFullSide>(head, running);
+        forward_blocks<T, W, kFullSide, Everything<T, kFullSide>>(head, running);
     } else {
         forward_pairs(head, running);
         if (head.tile_ptr != nullptr)
-            with_side(head.side, [&](auto side) { forward_blocks<T, W, side()>(head, running); });
+            with_side(head.side, [&](auto side) { forward_blocks<T, W, side(), Tiles<T, side()>>(head, running); });
     }
     for (std::int64_t i = 0; i < head.rows; ++i) {
         const bool any = sum[i] > 0;
@@ -364,12 +493,12 @@ void backward(const Head<T>& head, const Gradients<T>& g) {
     for (std::int64_t i = 0; i < head.rows; ++i)
         delta[i] = dot<T, W>(g.grad + i * head.width, g.out + i * head.width, head.width);
     if (head.full) {
-        backward_blocks<T, W, kFullSide>(head, g, delta.data());
+        backward_blocks<T, W, kFullSide, Everything<T, kFullSide>>(head, g, delta.data());
         return;
     }
     backward_pairs<T, W>(head, g, delta.data());
     if (head.tile_ptr != nullptr)
-        with_side(head.side, [&](auto side) { backward_blocks<T, W, side()>(head, g, delta.data()); });
+        with_side(head.side, [&](auto side) { backward_blocks<T, W, side(), Tiles<T, side()>>(head, g, delta.data()); });
 }
 
 // The widths of the known models' heads have loops of their own: 8 (slim), 16 (GT), 24 (large).

@@ -33,6 +33,8 @@ from workloads.training.options import (
 )
 from workloads.training.presets import DATA_SETS, preset
 from workloads.training.require import require_torch
+from workloads.training.transformer import names
+from workloads.training.transformer.arguments import add_transformer_arguments, is_transformer
 
 if TYPE_CHECKING:
     from workloads.training.job import Trained
@@ -47,8 +49,18 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
         "train", help="train a graph neural network on workers of this machine, every byte counted"
     )
     base = TrainOptions()
-    train.add_argument("--system", choices=SYSTEM_NAMES, default=base.system, help="default: %(default)s")
-    train.add_argument("--model", choices=MODEL_NAMES, default=base.model, help="default: %(default)s")
+    train.add_argument(
+        "--system",
+        choices=(*SYSTEM_NAMES, *names.SYSTEM_NAMES),
+        default=base.system,
+        help="default: %(default)s",
+    )
+    models = (*MODEL_NAMES, *names.MODEL_NAMES)
+    train.add_argument(
+        "--model",
+        choices=models,
+        help=f"default: {base.model}, graphormer-slim for graph transformers",
+    )
     train.add_argument("--graph", default="debian", help="name, shape or path (default: %(default)s)")
     train.add_argument("--scale", type=float, default=1.0, help="share of a stand-in's vertices (default 1)")
     train.add_argument("--workers", type=int, default=4, help="worker processes (default: %(default)s)")
@@ -67,13 +79,21 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
         standard = getattr(base, flag.removeprefix("--"))
         help_text = f"{what} (default {standard}, or the preset's)"
         train.add_argument(flag, type=kind, metavar="N", help=help_text)
-    _number(train, "--lr", base.lr, "Adam's learning rate")
+    train.add_argument(
+        "--lr",
+        type=float,
+        metavar="N",
+        help=f"Adam's learning rate (default {base.lr}, 0.001 for graph transformers)",
+    )
     _number(train, "--seed", base.seed, "seed of split, weights, dropout, sampling and rounding")
     _number(train, "--eval-every", base.eval_every, "epochs between evaluations")
     _number(train, "--threads", base.threads, "torch threads of a worker")
     _number(train, "--timeout", base.timeout_s, "seconds a worker waits for another", dest="timeout_s")
     train.add_argument(
-        "--precision", choices=PRECISIONS, default=base.precision, help="float64 shows exactness to the digit"
+        "--precision",
+        choices=(*PRECISIONS, "bfloat16"),
+        default=base.precision,
+        help="float64 shows exactness to the digit",
     )
     train.add_argument(
         "--device", choices=DEVICES, default=base.device, help="auto: CUDA where each worker finds a device"
@@ -107,6 +127,7 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
         help="epoch time for the controller (default: counted)",
     )
     _number(sylvie, "--link-gbps", base.link_gbps, "link rate of the counted clock")
+    add_transformer_arguments(train)
     train.set_defaults(run=_train)
 
 
@@ -119,8 +140,14 @@ def _number(parser: Any, flag: str, default: float, what: str, dest: str | None 
 
 def _train(args: argparse.Namespace) -> int:
     require_torch("train")
+    if is_transformer(args):
+        from workloads.training.transformer.command import train_graph_transformer  # noqa: PLC0415
+
+        return train_graph_transformer(args)
     given = {field.name: getattr(args, field.name) for field in fields(TrainOptions)}
-    chosen: dict[str, Any] = dict(preset(args.preset, args.model)) if args.preset else {}
+    chosen: dict[str, Any] = (
+        dict(preset(args.preset, args.model or TrainOptions().model)) if args.preset else {}
+    )
     options = TrainOptions(**(chosen | {name: value for name, value in given.items() if value is not None}))
     if not 1 <= args.workers <= MOST_WORKERS:
         raise InputError(f"workers: {args.workers} given; allowed: 1 to {MOST_WORKERS}")

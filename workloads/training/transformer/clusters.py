@@ -15,14 +15,12 @@ import numpy.typing as npt
 from workloads.training.transformer.layout import PairLayout, from_pairs
 from workloads.training.transformer.structure import Bytes
 
-SIDES = (8, 16, 32)
-
 
 @dataclass(frozen=True, eq=False)
 class ClusterLayout:
     """tile_ptr: int64[ceil(rows/side)+1], a row block's tiles; tile_columns: int32[tiles], the column block
-    of each, ascending; tile_classes: uint8[tiles, side, side], 0 where nothing attends; rest: the other
-    pairs. moved: pairs that reformation gave another place.
+    of each, ascending; tile_classes: uint8[tiles, side keys, side queries], 0: no pair; rest: the other pairs.
+    moved: pairs that reformation gave another place.
     """
 
     rows: int
@@ -60,13 +58,13 @@ class ClusterLayout:
     def as_pairs(self) -> PairLayout:
         """The same pairs in CSR, kept."""
         if not self._pairs:
-            tile, i, j = np.nonzero(self.tile_classes)
+            tile, j, i = np.nonzero(self.tile_classes)
             block = np.repeat(np.arange(len(self.tile_ptr) - 1), np.diff(self.tile_ptr))
             row = block[tile] * self.side + i
             column = self.tile_columns[tile].astype(np.int64) * self.side + j
             rest_row, rest_column = self.rest.ends()
             ends = np.concatenate([row, rest_row]), np.concatenate([column, rest_column])
-            classes = np.concatenate([self.tile_classes[tile, i, j], self.rest.classes])
+            classes = np.concatenate([self.tile_classes[tile, j, i], self.rest.classes])
             self._pairs.append(from_pairs(self.rows, self.columns, ends, classes))
         return self._pairs[0]
 
@@ -84,7 +82,7 @@ def tiled(layout: PairLayout, side: int, least: int, moved: int = 0) -> ClusterL
     number = np.cumsum(full) - 1
     inside = full[which]
     classes = np.zeros((int(full.sum()), side, side), dtype=np.uint8)
-    classes[number[which[inside]], row[inside] % side, column[inside] % side] = layout.classes[inside]
+    classes[number[which[inside]], column[inside] % side, row[inside] % side] = layout.classes[inside]
     kept = tiles[full]
     row_blocks = -(-layout.rows // side)
     tile_ptr = np.concatenate([[0], np.cumsum(np.bincount(kept // blocks, minlength=row_blocks))])

@@ -13,8 +13,9 @@ import torch
 
 from workloads.graphs.graph import Graph
 from workloads.training.transformer import attention
-from workloads.training.transformer.clusters import SIDES, ClusterLayout
+from workloads.training.transformer.clusters import ClusterLayout
 from workloads.training.transformer.layout import PairLayout, permuted
+from workloads.training.transformer.names import SIDES
 from workloads.training.transformer.options import TransformerOptions
 from workloads.training.transformer.order import Order, make_order
 from workloads.training.transformer.patterns import Tiling

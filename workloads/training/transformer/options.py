@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 
 from workloads.errors import InputError
 from workloads.training.options import CLOCKS, DEVICES
-from workloads.training.transformer.clusters import SIDES
-from workloads.training.transformer.order import ORDERS
-from workloads.training.transformer.parallel import EXCHANGES
-from workloads.training.transformer.shapes import MODEL_NAMES, Shape, shape_of
-
-SYSTEM_NAMES = ("torchgt", "gp-raw", "gp-flash", "gp-sparse")
-PATTERNS = ("topology", "full")
-INTERLEAVES = ("auto", "always", "never")
-PRECISIONS = ("float32", "float64", "bfloat16")
+from workloads.training.transformer.names import (
+    EXCHANGES,
+    INTERLEAVES,
+    MODEL_NAMES,
+    ORDERS,
+    PATTERNS,
+    PRECISIONS,
+    SIDES,
+    SYSTEM_NAMES,
+)
+from workloads.training.transformer.shapes import Shape, shape_of
 
 
 @dataclass(frozen=True)

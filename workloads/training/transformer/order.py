@@ -17,8 +17,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from workloads.graphs.graph import Graph
 from workloads.partition import partition_graph
 
-ORDERS = ("metis", "natural", "random")
-
 
 @dataclass(frozen=True, eq=False)
 class Order:

@@ -18,8 +18,6 @@ from torch import Tensor
 
 from workloads.training.wire import Wire
 
-EXCHANGES = ("all-to-all", "all-gather")
-
 
 def even_bounds(count: int, parts: int) -> list[int]:
     """parts+1 bounds of runs whose lengths differ by at most one."""

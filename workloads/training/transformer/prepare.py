@@ -17,11 +17,12 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from workloads.errors import InputError
 from workloads.graphs.graph import Graph
-from workloads.training.data import TRAIN, TrainingData
+from workloads.training.data import TEST, TRAIN, VALIDATION, TrainingData
 from workloads.training.prepare import Keeping
 from workloads.training.transformer.conditions import Conditions, check_conditions
+from workloads.training.transformer.graph_set import GraphSet, batches, with_virtual
 from workloads.training.transformer.layout import PairLayout, permuted, topology
-from workloads.training.transformer.measure import Choice, choose, reform_error
+from workloads.training.transformer.measure import Choice, attention_ns, choose, pays_from, reform_error
 from workloads.training.transformer.model import PLACES
 from workloads.training.transformer.options import TransformerOptions
 from workloads.training.transformer.order import Order, make_order
@@ -141,6 +142,59 @@ def prepare_graph(
         with _timed(costs, "reformation_errors"):
             prepared.reformations = reformations(whole, order.starts, tiling, options.shape.head_width)
     return prepared
+
+
+def prepare_set(
+    graphs: GraphSet,
+    options: TransformerOptions,
+    workers: int,
+    device: torch.device,
+    *,
+    keeping: Keeping | None = None,
+) -> Prepared:
+    """A set of small graphs as batches; each graph is a cluster, so nothing is reordered or reformed."""
+    if options.exchanging == "all-gather":
+        raise InputError("exchange: all-gather on a set of graphs; allowed: all-to-all")
+    if options.order not in (None, "natural"):
+        raise InputError(f"order: {options.order} on a set of graphs; allowed: natural, graph by graph")
+    costs: dict[str, float] = {}
+    gt = options.shape.style == "gt"
+    with _timed(costs, "structure"):
+        none = np.zeros((max(graph.num_vertices for graph in graphs.graphs), 0), dtype=np.float32)
+        places = [laplacian_places(g) if gt else none[: g.num_vertices] for g in graphs.graphs]
+        parts = {
+            (part, rank): batches(graphs, part, size=options.batch, seat=(rank, workers), places=places)
+            for part in (TRAIN, VALIDATION, TEST)
+            for rank in range(workers)
+        }
+    first = parts[TRAIN, 0][0]
+    check_workers(options, min(tokens.count for batch in parts.values() for tokens in batch), workers)
+    tiling = Tiling(options.sub_block or 16, 1)
+    if options.attention == "cluster":
+        with _timed(costs, "tiling"):
+            pair_ns = attention_ns(first.topology, options.shape.head_width, device) / first.topology.pairs
+            tiling = Tiling(tiling.side, pays_from(tiling.side, options.shape.head_width, pair_ns, device))
+    with _timed(costs, "conditions"):
+        every = [check_conditions(with_virtual(graph), options.shape.layers) for graph in graphs.graphs]
+    far = [found.reach for found in every if not found.all_pairs_reach]
+    conditions = Conditions(
+        all(found.self_attention for found in every),
+        all(found.hamiltonian_path for found in every),
+        not far,
+        far[0] if far else "in every graph, by its virtual vertex",
+    )
+    dense = interleaved(options, conditions)
+    run = identity(f"{graphs.digest} {tiling}", workers, options)
+    jobs = []
+    for rank in range(workers):
+        train = parts[TRAIN, rank]
+        score = [*train, *parts[VALIDATION, rank], *parts[TEST, rank]]
+        seat = Seat(rank, workers)
+        jobs.append(
+            TransformerJob(options, seat, train, score, graphs.num_classes, tiling, dense, run, keeping)
+        )
+    order = Order(np.arange(first.count), first.starts)
+    return Prepared(jobs, conditions, dense, tiling, order, costs)
 
 
 def interleaved(options: TransformerOptions, conditions: Conditions) -> bool:

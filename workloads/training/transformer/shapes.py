@@ -92,8 +92,9 @@ def dense_part_cost(shape: Shape, rows: int, size: int = 4) -> Cost:
     return Cost(flops, 3 * activations + 3 * shape.layer_parameters * size, activations)
 
 
-def exchanged_values(sequence: int, hidden: int, workers: int) -> float:
-    """Values a worker hands to the two all-to-alls of a layer's forward pass: 4 S d / P (TorchGT, III-C); the
-    backward pass as many again. (P-1)/P of them leave the worker.
+def exchanged_values(sequence: int, hidden: int, workers: int, exchange: str = "all-to-all") -> float:
+    """Values a worker hands to the exchanges of a layer's forward pass, the backward pass as many again: 4 S
+    d / P with two all-to-alls (TorchGT, III-C), 2 S d when keys and values are copied to all. (P-1)/P of them
+    leave it.
     """
-    return 4 * sequence * hidden / workers
+    return 4 * sequence * hidden / workers if exchange == "all-to-all" else 2.0 * sequence * hidden

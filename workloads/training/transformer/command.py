@@ -1,0 +1,177 @@
+"""`netfold train` for graph transformers: the run, and what people read of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from workloads.errors import InputError
+from workloads.graphs import Graph, load_graph
+from workloads.training.data import TrainingData, training_data
+from workloads.training.device import choose_device
+from workloads.training.display import training_progress
+from workloads.training.failure import out_of_memory
+from workloads.training.job import Trained
+from workloads.training.launch import WorkerError, run_cluster
+from workloads.training.prepare import Keeping
+from workloads.training.transformer.graph_set import GraphSet, families
+from workloads.training.transformer.names import SET_PREFIX
+from workloads.training.transformer.options import TransformerOptions
+from workloads.training.transformer.prepare import Prepared, prepare_graph, prepare_set
+from workloads.training.transformer.records import settings, write_run
+from workloads.training.transformer.worker import train_transformer
+
+INTERRUPTED = 130
+_LESS_MEMORY = (
+    "use --system torchgt or gp-sparse, whose memory grows with edges, a smaller --hidden, fewer --layers "
+    "or more --workers on more machines"
+)
+
+
+def train_graph_transformer(args: argparse.Namespace) -> int:
+    """Run what `netfold train` was asked for."""
+    options = _options(args)
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        raise InputError(
+            f"system: {options.system} under torchrun; allowed: workers that netfold starts itself"
+        )
+    name = f"train-{options.system}-{options.model}-{Path(args.graph).stem}-{args.workers}"
+    folder = args.output or Path("results") / name.replace(":", "-")
+    checkpoints = folder.with_name(f"{folder.name}.checkpoint")
+    if args.resume and not checkpoints.is_dir():
+        raise InputError(f"resume: there is no {checkpoints}")
+    keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
+    try:
+        graph, data, prepared = _prepared(args, options, keeping)
+        about = settings(graph, data, prepared, options)
+        with training_progress(f"{options.system} {options.model}", options.epochs, _told) as on_epoch:
+            run: Trained = run_cluster(prepared.jobs, on_epoch, train_transformer)
+    except WorkerError as error:
+        print(error.report, end="", file=sys.stderr)
+        raise
+    except Exception as error:
+        if not isinstance(error, InputError) and out_of_memory(error):
+            raise InputError(f"train: out of memory; {_LESS_MEMORY}") from None
+        raise
+    figures = write_run(folder, about, run, prepared=prepared, data=data, options=options)
+    if not args.checkpoint_every and not run.interrupted:
+        shutil.rmtree(checkpoints, ignore_errors=True)
+    if args.json:
+        log = [_plain(row) for row in run.epochs]
+        answer = {
+            "folder": str(folder),
+            "settings": about,
+            "summary": _plain(figures),
+            "reformations": [_plain(row) for row in prepared.reformations],
+            "epochs": log,
+        }
+        print(json.dumps(answer, indent=1, allow_nan=False))
+    else:
+        _show(about, figures, prepared, folder)
+    if run.interrupted:
+        print(
+            f"netfold: interrupted after {len(run.epochs)} of {options.epochs} epochs; the same command with "
+            "--resume goes on",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    return 0
+
+
+def _options(args: argparse.Namespace) -> TransformerOptions:
+    given = {field.name: getattr(args, field.name, None) for field in fields(TransformerOptions)}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if "reform" in chosen:
+        chosen["reform"] = chosen["reform"] == "on"
+    if args.graph.startswith(SET_PREFIX) and args.exchange is None:
+        chosen["exchange"] = "all-to-all"  # the only one for a set
+    return TransformerOptions(**chosen)
+
+
+def _prepared(
+    args: argparse.Namespace, options: TransformerOptions, keeping: Keeping
+) -> tuple[Graph | GraphSet, TrainingData | None, Prepared]:
+    device = choose_device(options.device, 0, args.workers)
+    if args.graph.startswith(SET_PREFIX):
+        graphs = families(args.graph, options.seed)
+        return graphs, None, prepare_set(graphs, options, args.workers, device, keeping=keeping)
+    graph = load_graph(args.graph, scale=args.scale, seed=options.seed, features=True)
+    data = training_data(graph, options.seed)
+    return graph, data, prepare_graph(graph, data, options, args.workers, device, keeping=keeping)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN."""
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()
+    }
+
+
+def _told(row: dict[str, Any]) -> str:
+    score = row["validation_score"]
+    scored = "" if math.isnan(score) else f"validation {100 * score:.2f} %, "
+    dense = ", a full layer" if row["dense_layers"] else ""
+    return f"loss {row['loss']:.4f}, {scored}{row['epoch_s']:.2f} s, beta {row['beta_multiple']:g}{dense}"
+
+
+def _show(about: dict[str, Any], figures: dict[str, Any], prepared: Prepared, folder: Path) -> None:
+    title = f"{about['system']}, {about['model']} on {about['graph']}, {about['workers']} workers"
+    table = Table(show_header=False, box=None, title=title, title_justify="left", title_style="bold")
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("loss", f"{figures['final_loss']:.4f} after {figures['epochs']} epochs")
+    table.add_row(
+        about["score"],
+        f"test {100 * figures['test_score']:.2f} %, validation {100 * figures['validation_score']:.2f} % "
+        f"(best, epoch {figures['best_epoch']}); {about['precision']}",
+    )
+    if about["attention"] == "cluster":
+        conditions = prepared.conditions
+        held = (
+            f"self attention {_yes(conditions.self_attention)}, Hamiltonian path (Dirac) "
+            f"{_yes(conditions.hamiltonian_path)}, reach in {about['shape']['layers']} layers "
+            f"{_yes(conditions.all_pairs_reach)} ({conditions.reach})"
+        )
+        table.add_row("conditions", held)
+        table.add_row(
+            "dense layers", f"{100 * figures['dense_layer_share']:.2f} % of all layers run in training"
+        )
+        table.add_row(
+            "layout",
+            f"k {about['clusters']}, d_b {about['sub_block']}, tiles from {about['tile_pays_from_pairs']} pairs; "
+            f"{100 * figures['mean_moved_share']:.1f} % of the pairs moved in the mean epoch",
+        )
+    sent = figures["forward_bytes"] + figures["backward_bytes"]
+    table.add_row(
+        "exchanged",
+        f"{figures['handed_values']:,} values a worker and layer forward, by formula "
+        f"{figures['formula_values']:,.0f}; {sent / 1e6:.2f} MB sent in all, {about['exchange']}",
+    )
+    table.add_row("epoch", f"{figures['epoch_s']:.3f} s, measured on this machine ({figures['device']})")
+    table.add_row(
+        "preparation",
+        f"{figures['preparation_s']:.2f} s, {100 * figures['preparation_share']:.1f} % of the whole run",
+    )
+    table.add_row(
+        "memory",
+        f"{figures['saved_bytes'] / 1e6:.1f} MB kept for backward, "
+        f"{figures['topology_bytes'] / 1e6:.1f} MB of topology, {figures['peak_bytes'] / 1e6:.0f} MB in all",
+    )
+    if about["made_up"]:
+        table.add_row("made up", about["made_up"])
+    table.add_row("records", str(folder))
+    Console(highlight=False).print(table)
+
+
+def _yes(holds: bool) -> str:
+    return "holds" if holds else "not shown"
