@@ -193,7 +193,7 @@ def _collect(
     latencies = [run.latencies(i) for i in range(len(flows))]
     numbers = [list(topology.ports(i)) for i in range(len(topology.switches))]
     ports = [(of, run.ports(i, of)) for i, of in enumerate(numbers)]
-    passes = np.array([run.passes(i) for i in range(len(topology.switches))]).reshape(-1, 2)
+    passes = np.array([run.passes(i) for i in range(len(topology.switches))]).reshape(-1, 3)
     flow_table = records.flow_table(flows, topology, run.flows(), latencies)
     tables = {
         "flows": flow_table,
@@ -225,13 +225,21 @@ def _collect(
         "passes": int(passes[:, 0].sum()),
         "recirculated_passes": int(passes[:, 1].sum()),
         "programs": _program_figures(topology, programs, ports, passes),
-        "warnings": [
-            f"{name}: {problem}"
-            for name, program in zip(topology.switches, programs, strict=True)
-            for problem in program.engine.problems()
-        ],
+        "warnings": _warnings(topology, programs, passes),
     }
     return NetworkOutcome(summary, tables, topology, programs)
+
+
+def _warnings(topology: Topology, programs: list[SwitchProgram], passes: np.ndarray) -> list[str]:
+    out = []
+    for i, (name, program) in enumerate(zip(topology.switches, programs, strict=True)):
+        out += [f"{name}: {problem}" for problem in program.engine.problems()]
+        if passes[i, 2]:
+            out.append(
+                f"{name}: packets were still going round when the run ended; does {program.path.name} "
+                "recirculate without end?"
+            )
+    return out
 
 
 def _program_figures(

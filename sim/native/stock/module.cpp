@@ -119,9 +119,11 @@ class NetworkRun
         return out;
     }
 
+    // All, beyond packets' first, and of these the late ones.
     nb::tuple Passes(std::size_t i) const
     {
-        return nb::make_tuple(m_network->Switch(i).GetPasses(), m_network->Switch(i).GetRecirculatedPasses());
+        const P4Switch& node = m_network->Switch(i);
+        return nb::make_tuple(node.GetPasses(), node.GetRecirculatedPasses(), m_network->LateRounds(i));
     }
 
     nb::object Lost() const

@@ -329,6 +329,16 @@ Network::Sample()
 }
 
 void
+Network::NoteRounds()
+{
+    m_roundsBefore.clear();
+    for (const auto& node : m_switches)
+    {
+        m_roundsBefore.push_back(node->GetRecirculatedPasses());
+    }
+}
+
+void
 Network::Report(const std::function<void(double)>& progress)
 {
     const std::int64_t all = m_config.duration_ns + m_config.drain_ns;
@@ -341,8 +351,14 @@ Network::Run(const std::function<void(double)>& progress)
 {
     Simulator::Schedule(NanoSeconds(m_config.sample_interval_ns), &Network::Sample, this);
     Simulator::Schedule(Time(0), &Network::Report, this, std::cref(progress));
-    Simulator::Stop(NanoSeconds(m_config.duration_ns + m_config.drain_ns));
+    const std::int64_t end = m_config.duration_ns + m_config.drain_ns;
+    Simulator::Schedule(NanoSeconds(end - m_config.drain_ns / 10), &Network::NoteRounds, this);
+    Simulator::Stop(NanoSeconds(end));
     Simulator::Run();
+    if (m_roundsBefore.empty()) // stopped before, or no time to drain
+    {
+        NoteRounds();
+    }
     m_events = Simulator::GetEventCount();
     m_endNs = Simulator::Now().GetNanoSeconds();
 }

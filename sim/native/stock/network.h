@@ -127,6 +127,13 @@ class Network
         return *m_switches.at(i);
     }
 
+    // Passes beyond packets' first in the last tenth of the drain time, long after the last new packet: a packet that goes
+    // round without end, although not often enough to be stopped.
+    std::uint64_t LateRounds(std::size_t i) const
+    {
+        return m_switches.at(i)->GetRecirculatedPasses() - m_roundsBefore.at(i);
+    }
+
     // Frames that faults damaged, by link.
     const std::vector<std::uint64_t>& Lost() const
     {
@@ -152,6 +159,7 @@ class Network
     void MakeFlows();
     void KnowEachOther(std::uint32_t host, std::uint32_t address, std::uint64_t mac);
     void Sample();
+    void NoteRounds();
     void Report(const std::function<void(double)>& progress);
 
     NetworkConfig m_config;
@@ -161,6 +169,7 @@ class Network
     std::vector<std::unique_ptr<Flow>> m_flows;
     std::vector<QueueSample> m_samples;
     std::vector<std::uint64_t> m_lost;
+    std::vector<std::uint64_t> m_roundsBefore;
     std::uint64_t m_events{0};
     std::int64_t m_endNs{0};
 };
