@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
-from analysis import network
+from analysis import network, substrates
 from analysis.compare import cli as compare_cli
 from analysis.epoch_time import cli as epoch_time_cli
 from analysis.report import cli as report_cli
@@ -46,7 +46,8 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     compare = subparsers.add_parser("compare", help="run with every system, and optionally several memories")
     _scenario_options(compare)
     _run_options(compare)
-    compare.set_defaults(run=_run, default_systems=",".join(SYSTEMS), command="compare")
+    substrates.add_options(compare)
+    compare.set_defaults(run=_compare, default_systems=",".join(SYSTEMS), command="compare")
     scenario = subparsers.add_parser("scenario", help="print a resolved scenario as TOML, to edit and run")
     _scenario_options(scenario)
     scenario.set_defaults(run=_scenario)
@@ -126,6 +127,21 @@ def _run(args: argparse.Namespace) -> int:
         return INTERRUPTED
     wrong = any(run.get("values_equal_oracle") is False for run in outcome.runs.values())
     return 1 if outcome.failures or wrong else 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    if not args.substrates:
+        if args.propagations is not None:
+            raise InputError("--propagations: needs --substrates")
+        return _run(args)
+    if args.propagations is not None and not 1 <= args.propagations <= 10**6:
+        raise InputError(f"--propagations: {args.propagations} given; allowed: 1 to 1000000")
+    if args.output is not None or args.no_plots:
+        given = "--no-plots" if args.no_plots else "--output"
+        raise InputError(f"{given}: --substrates writes no folder; `netfold emulate --compare` does")
+    small = {"cluster.workers": 8, "cluster.topology": "star"} if args.scenario is None else {}
+    scenario = load_scenario(args.scenario, small | _overrides(args))
+    return substrates.compare_substrates(scenario, propagations=args.propagations, as_json=args.json)
 
 
 def _scenario(args: argparse.Namespace) -> int:

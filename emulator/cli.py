@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +71,7 @@ def _emulate(args: argparse.Namespace) -> int:
     from emulator.cluster import report, run  # noqa: PLC0415  (numpy, pyarrow and the graph room)
     from emulator.cluster.bmv2 import require_bmv2  # noqa: PLC0415
     from emulator.cluster.prepare import prepare  # noqa: PLC0415
+    from emulator.cluster.progress import Progress  # noqa: PLC0415
     from sim.results import ResultsFolder  # noqa: PLC0415
     from sim.scenario_io import dump_scenario  # noqa: PLC0415
 
@@ -95,7 +94,7 @@ def _emulate(args: argparse.Namespace) -> int:
             captures=args.pcap,
         )  # fmt: skip
         try:
-            with _progress() as progress:
+            with Progress() as progress:
                 measured = run.run(cluster, scenario, prepared, count, progress)
         finally:
             cluster.close()
@@ -111,15 +110,14 @@ def _emulate(args: argparse.Namespace) -> int:
         print(json.dumps(about | {"folder": str(folder.given)}, indent=2))
     else:
         report.show(about, str(folder.given))
-    differs = any(not row["equal"] and not row["reason"] for row in about.get("substrates", ()))
+    differs = any(row["differs"] for row in about.get("substrates", ()))
     return 0 if about["values_equal_oracle"] and not differs else 1
 
 
 def _compare(scenario: Scenario, prepared: Prepared, measured: Measured, count: int) -> list[dict[str, Any]]:
-    from emulator.compare import compare, simulate  # noqa: PLC0415
+    from emulator.compare import as_dicts, compare, simulate  # noqa: PLC0415
 
-    rows = compare(simulate(scenario, prepared, count), prepared, measured)
-    return [asdict(row) | {"equal": row.equal} for row in rows]
+    return as_dicts(compare(simulate(scenario, prepared, count), prepared, measured))
 
 
 def _scenario(args: argparse.Namespace) -> Scenario:
@@ -149,32 +147,3 @@ def _default_name(scenario: Scenario) -> str:
     topology = scenario.cluster.topology.replace("leaf-spine:", "ls")
     name = f"emulate-{source}-{scenario.cluster.workers}w-{topology}"
     return "".join(c if c.isalnum() or c in "._" else "-" for c in name)[:100]
-
-
-class _progress:  # noqa: N801  (used as a context manager)
-    """A bar on a terminal; plain lines now and then elsewhere."""
-
-    def __enter__(self) -> _progress:
-        from rich.console import Console  # noqa: PLC0415
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
-
-        console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("emulating"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
-            disable=not console.is_terminal,
-        )  # fmt: skip
-        self.task = self.bar.add_task("emulating", total=None)
-        self.plain = not console.is_terminal
-        self.told = 0
-        self.bar.start()
-        return self
-
-    def __call__(self, done: int, count: int) -> None:
-        self.bar.update(self.task, completed=done, total=count)
-        tenth = 10 * done // count
-        if self.plain and count >= 20 and tenth > self.told:
-            self.told = tenth
-            print(f"netfold: {done} of {count} propagations", file=sys.stderr, flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()

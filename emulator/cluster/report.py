@@ -181,14 +181,22 @@ def show(about: Mapping[str, Any], folder: str) -> None:
     console = Console(highlight=False)
     console.print(table)
     if "substrates" in about:
-        console.print(_substrates(about["substrates"]))
+        console.print(substrates(about["substrates"]))
 
 
-def _substrates(rows: list[dict[str, Any]]) -> Table:
+def substrates(rows: list[dict[str, Any]]) -> Table:
+    """Both substrates side by side. Ports that agree are one line."""
     table = Table("", "simulated", "emulated", "", title="both substrates", title_justify="left", box=None)
+    ports = [row for row in rows if row["port"]]
+    agree = [row for row in ports if row["equal"]]
     for row in rows:
+        if row["port"] and row["equal"]:
+            continue
         verdict = "equal" if row["equal"] else row["reason"] or "DIFFERS"
         table.add_row(row["what"], f"{row['simulated']:,}", f"{row['emulated']:,}", verdict)
+    if agree:
+        total = f"{sum(row['emulated'] for row in agree):,}"
+        table.add_row(f"bytes of values at {len(agree)} of {len(ports)} ports", total, total, "equal, each")
     return table
 
 

@@ -122,7 +122,8 @@ class Endpoint:
     def results(self) -> npt.NDArray[np.int64]:
         """int64[own, width]: the sums, once `state` is idle again."""
         assert self._share is not None
-        return self._totals.reshape(len(self._totals), -1)[:, : self._share.width]
+        flat = self._totals.reshape(len(self._totals), self._share.chunks * VALUES_PER_PACKET)
+        return flat[:, : self._share.width]
 
     @property
     def idle(self) -> bool:
