@@ -19,10 +19,11 @@ Aggregation::Start(std::uint32_t tag, Exchange& exchange)
     {
         m_home[slot] = static_cast<std::uint16_t>(LeafOf(exchange.Owner(slot)));
     }
-    m_pending.resize(m_config.workers);
-    for (std::uint32_t worker = 0; worker < m_config.workers; ++worker)
+    m_pending.assign(m_config.workers, 0);
+    for (std::uint32_t slot = 0; slot < slots; ++slot)
     {
-        m_pending[worker] = exchange.OwnSlots(worker).size() * exchange.Chunks();
+        // A slot that nobody contributes to, only its vertex to others, gets no result.
+        m_pending[exchange.Owner(slot)] += exchange.Degree(slot) > 0 ? exchange.Chunks() : 0;
     }
     m_done.Reset(cells);
     m_raw.Reset(0);
