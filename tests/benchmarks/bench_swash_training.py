@@ -22,7 +22,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-GRAPHS = "traffic:600:60,contacts:600:60,social:800:60"
+GRAPHS = "traffic:500:48,contacts:500:48,social:600:48"
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {"system": "full"},
     "dynagraph": {"system": "dynagraph"},
@@ -124,9 +124,9 @@ def main() -> None:
         ("--workers", 4),
         ("--layers", 2),
         ("--hidden", 16),
-        ("--epochs", 12),
+        ("--epochs", 10),
         ("--seeds", 5),
-        ("--eval-every", 3),
+        ("--eval-every", 5),
     ):
         parser.add_argument(flag, type=int, default=standard)
     parser.add_argument("--lr", type=float, default=0.01)

@@ -23,11 +23,12 @@ class CountedWire(Wire):
         self._inner = inner
         self.kind = "control"
         self.sent = dict.fromkeys(KINDS, 0)
-        self.wait_ns = 0
+        self.wait_ns = self.messages = 0
 
     def swap(self, message: Tensor, to: int, arriving: Tensor, source: int) -> None:
         """Count the message and pass it on."""
         self.sent[self.kind] += message.nbytes
+        self.messages += message.numel() > 0
         start = time.perf_counter_ns()
         self._inner.swap(message, to, arriving, source)
         self.wait_ns += time.perf_counter_ns() - start

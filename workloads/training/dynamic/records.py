@@ -1,7 +1,8 @@
 """A dynamic training run's folder: settings, Parquet tables and a summary, there whole or not at all.
 
 epochs: one row per epoch; windows: one per epoch, window and worker: bytes by kind, rows fresh, cached and
-missing, and their staleness; times: wall times of this machine; memory: what each worker kept.
+missing, and their staleness; times: per epoch and worker, wall and CPU time of this machine, messages and
+bytes; memory: what each worker kept.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ def settings(graph: DynamicGraph, partition: DynamicPartition, options: DynamicO
 
 def summary(task: str, run: DynamicTrained) -> dict[str, Any]:
     """Flat figures of a run. Metrics are those of the evaluated epoch with the best validation value; bytes
-    are totals of all workers and epochs; epoch_s and wait_s (sending and receiving) are medians over epochs
-    of the slowest worker; memory is that of the worker with the most.
+    are totals of all workers and epochs; epoch_s, wait_s (sending and receiving) and cpu_s (computing) are
+    medians over epochs of the slowest worker; memory is that of the worker with the most.
     """
     epochs, best = pd.DataFrame(run.epochs), best_row(task, run.epochs)
-    slowest = pd.DataFrame(run.times).groupby("epoch")[["epoch_ns", "wait_ns"]].max()
+    slowest = pd.DataFrame(run.times).groupby("epoch")[["epoch_ns", "wait_ns", "cpu_ns"]].max()
     rows = epochs[["fresh_rows", "cached_rows", "missing_rows"]].sum()
     used, cached = max(1, int(rows.sum())), max(1, int(rows["cached_rows"]))
     return {
@@ -78,6 +79,7 @@ def summary(task: str, run: DynamicTrained) -> dict[str, Any]:
         "age_most": int(epochs["age_most"].max()),
         "epoch_s": float(slowest["epoch_ns"].median() * 1e-9),
         "wait_s": float(slowest["wait_ns"].median() * 1e-9),
+        "cpu_s": float(slowest["cpu_ns"].median() * 1e-9),
         "device": run.device,
         **{name: max(row[name] for row in run.memory) for name in MEMORY},
         "interrupted": run.interrupted,

@@ -193,7 +193,8 @@ class DynamicTraining:
     def epoch(self, epoch: int, stop: bool) -> dict[str, Any]:
         """Train one epoch; its row for the table of epochs, the same on every worker."""
         options, job = self.job.options, self.job
-        start, waited = time.perf_counter_ns(), self.wire.wait_ns
+        start, cpu, waited = time.perf_counter_ns(), time.thread_time_ns(), self.wire.wait_ns
+        before, messages = sum(self.wire.sent.values()), self.wire.messages
         talking = self.schedule.communicating(epoch)
         knobs = self.schedule.knobs
         exact = self.engine.flexible is None
@@ -207,6 +208,8 @@ class DynamicTraining:
             loss += self._step(epoch, plan)
         wall_ns = time.perf_counter_ns() - start
         wait_ns = self.wire.wait_ns - waited
+        told = {"cpu_ns": time.thread_time_ns() - cpu, "messages": self.wire.messages - messages}
+        told["sent_bytes"] = sum(self.wire.sent.values()) - before
         evaluated = (epoch + 1) % options.eval_every == 0 or epoch + 1 == options.epochs
         names = [f"{part}_{metric}" for part in PARTS[1:] for metric in METRICS[job.kind]]
         scores = self.evaluate() if evaluated else dict.fromkeys(names, float("nan"))
@@ -218,10 +221,11 @@ class DynamicTraining:
         shares = [row[f"{name}_rows"] / used for name in ("fresh", "cached", "missing")]
         other_s = max(row["epoch_s"] - row["wait_s"], 0.0) if options.clock == "measured" else 0.0
         row["scheduler"] = self.schedule.observe(Observed(row["loss"], comm_s, other_s, *shares))
-        self.times.append({"epoch": epoch, "worker": job.local.rank, "epoch_ns": wall_ns, "wait_ns": wait_ns})
-        walls = {name: row.pop(name) for name in ("epoch_s", "wait_s")}
+        walls = {"epoch_ns": wall_ns, "wait_ns": wait_ns, **told}
+        self.times.append({"epoch": epoch, "worker": job.local.rank, **walls})
+        measured = {name: row.pop(name) for name in ("epoch_s", "wait_s")}
         self.rows.append(row)
-        return row | walls
+        return row | measured
 
     def _step(self, epoch: int, plan: WindowPlan) -> float:
         """Forward, backward, all-reduce, step; this worker's part of the window's mean loss."""
