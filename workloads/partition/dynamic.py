@@ -142,10 +142,10 @@ def partition_dynamic(
 def travelling_rows(graph: DynamicGraph, partition: DynamicPartition) -> dict[str, Any]:
     """Rows that travel per propagation when every window of the time line is trained once in full.
 
-    neighbours: embeddings of remote neighbours, one per distinct reading worker; redistributed: sums sent to
-    where the state is; states: recurrent states of vertices that change workers inside a window. boundary:
-    vertices that are somebody's remote neighbour in some snapshot. balance: largest worker's (vertex,
-    snapshot) pairs over the mean.
+    neighbours: embeddings that a worker needs for its sums and does not have, one per vertex and worker;
+    redistributed: sums sent to where the state is; states: recurrent states of vertices that change workers
+    inside a window. boundary: vertices whose embedding somebody else needs in some snapshot. balance:
+    largest worker's (vertex, snapshot) pairs over the mean.
     """
     t = np.arange(graph.num_snapshots)
     starts = graph.num_snapshots - graph.window
@@ -175,12 +175,13 @@ def travelling_rows(graph: DynamicGraph, partition: DynamicPartition) -> dict[st
 def needed_rows(
     graph: DynamicGraph, partition: DynamicPartition, t: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(reader, vertex), int64[r] each, ascending by both: workers and the vertices whose row of snapshot t
-    they need and do not have.
+    """(reader, vertex), int64[r] each, ascending by both: workers and the vertices whose state of snapshot t
+    they need and do not have: those whose neighbourhoods they add up, and their neighbours.
     """
     n = graph.num_vertices
-    reader = np.repeat(partition.spatial[t], np.diff(graph.indptr[t])).astype(np.int64)
-    vertex = graph.indices[t].astype(np.int64)
+    spatial = partition.spatial[t].astype(np.int64)
+    reader = np.concatenate([np.repeat(spatial, np.diff(graph.indptr[t])), spatial])
+    vertex = np.concatenate([graph.indices[t].astype(np.int64), np.arange(n)])
     remote = reader != partition.temporal[t][vertex]
     keys = np.unique(reader[remote] * n + vertex[remote])
     return keys // n, keys % n
