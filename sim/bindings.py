@@ -1,8 +1,9 @@
 """netfold's C++ classes beside ns-3's own Python bindings: `from sim.bindings import netfold, ns`.
 
-`netfold.P4Switch`, `netfold.P4SwitchHelper`, `netfold.EthernetLinkDevice`, `netfold.EthernetLinkHelper` and the rest of
-sim/native/stock/*.h, as cppyy shows them. Importing takes as long as `from ns import ns` does, about ten seconds. It sets
-ns-3's time resolution to picoseconds, which P4Switch needs and which must come before anything else of ns-3.
+`netfold.P4Switch`, `netfold.P4SwitchHelper`, `netfold.EthernetLinkDevice`, `netfold.EthernetLinkHelper` and the
+rest of sim/native/stock/*.h, as cppyy shows them. Importing takes as long as `from ns import ns` does, about ten
+seconds. It sets ns-3's time resolution to picoseconds, which P4Switch needs, and which must come before anything
+else of ns-3.
 """
 
 from __future__ import annotations
@@ -33,10 +34,14 @@ def _load() -> Any:
 
 
 netfold: Any = _load()
-_engines: list[tuple[Any, Engine]] = []  # with their switches: the C++ side runs them as long as the simulation lives
+_engines: list[
+    tuple[Any, Engine]
+] = []  # with their switches: the C++ side runs them as long as the simulation lives
 
 
-def install_switch(node: Any, devices: Iterable[Any], engine: Engine, helper: Any = None, name: str = "") -> Any:
+def install_switch(
+    node: Any, devices: Iterable[Any], engine: Engine, helper: Any = None, name: str = ""
+) -> Any:
     """Make `node` a P4 switch whose ports 0, 1, ... are `devices` (NetDevices); the netfold.P4Switch.
 
     `engine` is filled through the Target interface before or while the simulation runs. `helper`: a

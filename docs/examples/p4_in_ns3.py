@@ -1,4 +1,4 @@
-"""P4 switches in ns-3's own Python bindings: a shared bus of two hosts, two switches, two more hosts, pcap files."""
+"""P4 switches in ns-3's own Python bindings: a bus of two hosts, two switches, two more hosts, pcap files."""
 
 import sys
 from pathlib import Path
@@ -32,7 +32,7 @@ plan = ns.Ipv4AddressHelper(ns.Ipv4Address("10.1.1.0"), ns.Ipv4Mask("255.255.255
 ns.UdpEchoServerHelper(9).Install(hosts.Get(3))
 client = ns.UdpEchoClientHelper(plan.GetAddress(3).ConvertTo(), 9)
 client.SetAttribute("MaxPackets", ns.UintegerValue(5))
-client.SetAttribute("Interval", ns.TimeValue(ns.MilliSeconds(1)))
+client.SetAttribute("Interval", ns.TimeValue(ns.MilliSeconds(50)))
 client.Install(hosts.Get(0))
 cable.EnablePcap(f"{out}/p4", switches, True)
 ns.Simulator.Stop(ns.Seconds(1))

@@ -27,7 +27,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("stop_ns", _I), ("sent_packets", _I), ("sent_bytes", _I), ("received_packets", _I),
             ("received_bytes", _I), ("lost_packets", _I), ("duplicates", _I), ("reordered", _I),
             ("damaged", _I), ("retransmits", _I), ("throughput_bps", _F), ("latency_mean_ns", _F),
-            ("latency_p50_ns", _F), ("latency_p99_ns", _F), ("latency_max_ns", _F), ("first_ns", _I), ("last_ns", _I),
+            ("latency_p50_ns", _F), ("latency_p99_ns", _F), ("latency_max_ns", _F),
+            ("first_ns", _I), ("last_ns", _I),
         ]
     ),
     "ports": pa.schema(

@@ -1,4 +1,4 @@
-"""`netfold run`, `show` and `scenario` on a network: results folder, tables, JSON, pcap, and errors of one line."""
+"""`netfold run`, `show` and `scenario` on a network: results folder, tables, JSON, pcap, one-line errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ def test_a_run_leaves_tables_and_prints_them(scenario: Path, capsys: pytest.Capt
         assert pd.read_parquet(place / f"{name}.parquet").columns.tolist() == schema.names
     # h1's port of the switch sends what h0 sent, and h1's own link records that and what h1 sent.
     sent, got = flows["sent_packets"][1], flows["received_packets"][0]
-    assert len(rdpcap(str(place / "pcap" / "h1.pcap"))) == len(rdpcap(str(place / "pcap" / "s0-1.pcap"))) == sent + got
+    assert (
+        len(rdpcap(str(place / "pcap" / "h1.pcap")))
+        == len(rdpcap(str(place / "pcap" / "s0-1.pcap")))
+        == sent + got
+    )
     assert main(["show", str(place)]) == 0
     assert capsys.readouterr().out.splitlines()[:5] == shown.splitlines()[:5]
 
@@ -86,8 +90,14 @@ def test_a_scenario_is_printed_resolved(scenario: Path, capsys: pytest.CaptureFi
     ("arguments", "message"),
     [
         (["run", "mine.toml", "--graph", "karate"], "--graph: mine.toml describes a network, which has none"),
-        (["run", "mine.toml", "--set", "graph.scale=1"], "--set graph.scale: a network's sections are network"),
-        (["run", "mine.toml", "--set", "network.hosts"], "--set: 'network.hosts' given; expected section.key=value"),
+        (
+            ["run", "mine.toml", "--set", "graph.scale=1"],
+            "--set graph.scale: a network's sections are network",
+        ),
+        (
+            ["run", "mine.toml", "--set", "network.hosts"],
+            "--set: 'network.hosts' given; expected section.key=value",
+        ),
         (["run", "mine.toml", "--pcap", "h9"], "--pcap: 'h9' is no host or switch of this network"),
         (["run", "mine.toml", "--set", "network.seed=0"], "network.seed: 0 given; at least 1"),
         (["compare", "mine.toml"], "compare: mine.toml describes a network"),

@@ -25,7 +25,9 @@ def udp(**keys: object) -> str:
 
 
 def test_one_packet_takes_wires_cables_and_pipeline(simulate: Simulate) -> None:
-    out = simulate('[network]\ntopology = "star"\nhosts = 2\nduration_ns = "1ms"\n' + ROUTER + udp(bytes=1000))
+    out = simulate(
+        '[network]\ntopology = "star"\nhosts = 2\nduration_ns = "1ms"\n' + ROUTER + udp(bytes=1000)
+    )
     row = flow(out)
     serialisation = (1000 + WIRE) * 8 / 10  # ns at 10 Gb/s
     assert row["latency_max_ns"] == pytest.approx(2 * serialisation + 2 * 1000 + 400)
@@ -67,7 +69,9 @@ def test_a_full_queue_drops_what_the_link_cannot_carry(simulate: Simulate) -> No
     assert set(out.tables["queues"]["switch"]) == {"s0"}
 
 
-def test_ecn_marks_appear_between_the_thresholds_and_in_the_header(simulate: Simulate, tmp_path: Path) -> None:
+def test_ecn_marks_appear_between_the_thresholds_and_in_the_header(
+    simulate: Simulate, tmp_path: Path
+) -> None:
     text = '[network]\nhosts = 3\nduration_ns = "1ms"\n' + ROUTER
     text += 'queue_packets = 100\necn_kmin_bytes = "10kB"\necn_kmax_bytes = "20kB"\n'
     text += udp(**{"from": '["h0", "h1"]', "to": '"h2"', "rate_bps": '"8Gbps"', "ecn": "true"})
@@ -126,7 +130,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(simulate: Sim
 
 
 def test_arp_crosses_a_program_that_floods(simulate: Simulate, tmp_path: Path) -> None:
-    """Multicast, with real ARP: the group's copy back to where it came from is dropped by the program's egress."""
+    """Multicast, with real ARP; the program's egress drops the copy to where a packet came from."""
     text = '[network]\nhosts = 3\narp = "real"\nduration_ns = "2ms"\n'
     text += f'[[switch]]\nprogram = "{EXAMPLES / "l2_switch.p4"}"\n'
     text += 'entries = ["mc_mgrp_create 1", "mc_node_create 0 0 1 2", "mc_node_associate 1 0"]\n'
@@ -172,7 +176,9 @@ def test_sixty_four_switches_run_side_by_side(simulate: Simulate) -> None:
 
 def test_a_fat_tree_reaches_everyone(simulate: Simulate) -> None:
     text = '[network]\ntopology = "fat-tree:4"\nduration_ns = "1ms"\n'
-    text += ROUTER + udp(**{"from": '"h*"', "to": '"h*"', "pattern": '"all"', "rate_bps": '"50Mbps"', "bytes": 1000})
+    text += ROUTER + udp(
+        **{"from": '"h*"', "to": '"h*"', "pattern": '"all"', "rate_bps": '"50Mbps"', "bytes": 1000}
+    )
     out = simulate(text)
     [group] = out.summary["flows"]
     assert (group["flows"], group["received_packets"]) == (16 * 15, 16 * 15)
@@ -210,10 +216,13 @@ mac = "02:00:00:00:00:77"
     assert sorted(p.name for p in (tmp_path / "pcap").iterdir()) == ["bob.pcap", "west-0.pcap", "west-7.pcap"]
 
 
-def test_an_address_that_is_no_hosts_is_answered_by_those_who_listen(simulate: Simulate, tmp_path: Path) -> None:
+def test_an_address_that_is_no_hosts_is_answered_by_those_who_listen(
+    simulate: Simulate, tmp_path: Path
+) -> None:
     """A rule that overrides one switch's entries adds to those of the rule before it."""
     text = '[network]\nhosts = 3\nduration_ns = "1ms"\n' + ROUTER
-    text += '[[switch]]\nnodes = "s0"\nentries = "add ipv4_lpm hdr.ipv4.dst:203.0.113.9/32 forward(port:2, mac:0x020000000003)"\n'
+    entry = "add ipv4_lpm hdr.ipv4.dst:203.0.113.9/32 forward(port:2, mac:0x020000000003)"
+    text += f'[[switch]]\nnodes = "s0"\nentries = "{entry}"\n'
     text += udp(to='"203.0.113.9"', listen='"h2"', bytes=2000)
     out = simulate(text, pcap=("h2",))
     # The program forwards it, but h2 is another address: a host takes only what is its own.
@@ -248,5 +257,7 @@ def test_a_run_after_a_stopped_one_is_not_disturbed(simulate: Simulate) -> None:
     with pytest.raises(InputError):
         simulate(endless(100))
     after = simulate(endless(500))
-    assert after.tables["flows"]["latency_max_ns"].tolist() == before.tables["flows"]["latency_max_ns"].tolist()
+    assert (
+        after.tables["flows"]["latency_max_ns"].tolist() == before.tables["flows"]["latency_max_ns"].tolist()
+    )
     assert after.summary["events"] == before.summary["events"]
