@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from analysis import network, substrates
+from analysis.autoparallel import cli as autoparallel_cli
 from analysis.compare import cli as compare_cli
 from analysis.epoch_time import cli as epoch_time_cli
 from analysis.report import cli as report_cli
@@ -62,6 +63,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     reproduce_cli.add_commands(subparsers)
     report_cli.add_commands(subparsers)
     compare_cli.add_commands(subparsers)
+    autoparallel_cli.add_commands(subparsers)
     epoch_time_cli.add_commands(subparsers, _scenario_options, _overrides)
 
 

@@ -92,7 +92,7 @@ def time_collective(scenario: Scenario, kind: str, algorithm: str, groups: Group
 def lower_bound_ns(scenario: Scenario, kind: str, algorithm: str, members: int, size: int) -> float:
     """What no schedule can beat: payload through one host's link, which carries it at least this often."""
     share = (members - 1) / members
-    through: float = {"all-to-all": 1.0, "all-gather": share, "all-reduce": 2 * share}[kind]
+    through = {"all-to-all": 1.0, "all-gather": share, "all-reduce": 2 * share}[kind]
     if algorithm == "in-network":
         through = 1.0
     return through * size * 8e9 / scenario.cluster.host_link_bps if members > 1 else 0.0
@@ -107,7 +107,7 @@ def switch_window(scenario: Scenario) -> float:
         return 1.0
     frame = wire.FRAME_OVERHEAD_BYTES + wire.GAP_BYTES + VALUE_BYTES * switch.values_per_packet
     links = 4 if cluster.leaves else 2
-    round_trip_ns = links * cluster.link_delay_ns + (links - 1) * cluster.switch_latency_ns
+    round_trip_ns: float = links * cluster.link_delay_ns + (links - 1) * cluster.switch_latency_ns
     round_trip_ns += 2 * links * frame * 8e9 / cluster.host_link_bps
     needed = round_trip_ns * 1e-9 * cluster.host_link_bps / 8 / frame
     return min(1.0, switch.aggregators / needed)
@@ -133,7 +133,7 @@ def _in_switches(scenario: Scenario, groups: Groups, size: int) -> Timed:
     else:  # nothing to add up under a leaf: the host's link still carries every packet
         one = size * _frame(scenario) / (VALUE_BYTES * per_packet) * 8e9 / cluster.host_link_bps
         hop = 2 * (cluster.link_delay_ns + cluster.switch_latency_ns)
-        tiers.append((Timed(size, round(one) + hop, 0, 0), Timed(1, hop, 0, 0)))
+        tiers.append((Timed(size, round(one + hop), 0, 0), Timed(1, hop, 0, 0)))
     if crossing:
         share = -(-packets // cluster.spines)
         spine = _as_star(scenario, cluster.leaves, cluster.fabric_link_bps)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.collectives_model import Curve, cached_curve, make_curve
+from sim.collectives_model import cached_curve
 from sim.engine import simulate
 from sim.scenario import Scenario
 from workloads.compute import Phase
 from workloads.errors import InputError
 from workloads.graphs import Graph
+from workloads.parallel.curve import Curve, make_curve
 from workloads.partition import Partition
 from workloads.plan import make_plan
 from workloads.systems import SYSTEMS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sim.collectives import ADDING, ALGORITHMS, axis_groups, lower_bound_ns, switch_window, time_collective
 from sim.collectives_boundary import boundary_curve
-from sim.collectives_model import Curve, best_algorithm, collective_curve, make_curve
+from sim.collectives_model import best_algorithm, collective_curve
 from sim.collectives_plans import all_to_all_plan, clique_plan, ring_plan
 from sim.engine import simulate
 from sim.scenario import Scenario
@@ -19,6 +19,7 @@ from sim.scenario_io import load_scenario
 from workloads.compute import Phase
 from workloads.errors import InputError
 from workloads.graphs import load_graph
+from workloads.parallel.curve import Curve, make_curve
 from workloads.partition import partition_graph
 from workloads.systems import SYSTEMS
 

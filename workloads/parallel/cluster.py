@@ -11,9 +11,9 @@ import torch
 import torch.distributed as dist
 
 from workloads.errors import InputError
+from workloads.parallel.scheme import MOST_WORKERS
 from workloads.training.launch import run_cluster
 
-MOST_WORKERS = 16
 PATIENCE_S = 120
 
 Report = Callable[[dict[str, Any]], None]

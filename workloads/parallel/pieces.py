@@ -2,8 +2,8 @@
 
 Data parallelism of a network on one graph divides the training vertices: a replica takes its targets'
 closure, everything within as many hops as the model propagates, and computes exactly what it would see of
-the whole graph. Targets are divided along METIS's parts, so that closures overlap little. Turns divide them further.
-A closure is then divided over the partition axis like a graph of its own.
+the whole graph. Targets are divided along METIS's parts, so that closures overlap little. Turns divide them
+further. A closure is then divided over the partition axis like a graph of its own.
 """
 
 from __future__ import annotations

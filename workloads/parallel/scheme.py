@@ -9,6 +9,7 @@ from workloads.errors import InputError
 AXES = ("data", "partition", "sequence", "tensor")
 GNN_AXES = ("data", "partition", "tensor")
 TRANSFORMER_AXES = ("data", "sequence", "tensor")
+MOST_WORKERS = 16  # of a local cluster: processes on one machine
 
 
 @dataclass(frozen=True, order=True)
@@ -79,10 +80,9 @@ def schemes(
     for axis in axes[:-1]:
         found = [{**one, axis: size} for one in found for size in _divisors(workers // _product(one))]
     found = [{**one, axes[-1]: workers // _product(one)} for one in found]
-    grids = [Scheme(**one) for one in found]
     return [
-        replace(grid, accumulate=accumulate, checkpoint=checkpoint)
-        for grid in grids
+        replace(Scheme(), **one, accumulate=accumulate, checkpoint=checkpoint)
+        for one in found
         for checkpoint in ((False, True) if checkpoints else (False,))
         for accumulate in turns
     ]

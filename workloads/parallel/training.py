@@ -51,6 +51,7 @@ class Training:
         self.reducing = self.grid.channel(*ROWS)
         self._closers: list[Callable[[], None]] = [self.grid.close]
         self._resident: list[Tensor] = []
+        self.first_vertices = np.zeros(0, dtype=np.int64)  # of its first turn
         self.turns: list[list[Callable[[], Tensor]]]
         self.model: nn.Module
         if task.model.transformer:
@@ -60,13 +61,11 @@ class Training:
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=task.lr)
         self._resident += list(self.model.parameters())
         self._step = 0
-        self.slow_down_s = 0.0  # a test's slow worker sleeps this long in every step
+        self.slow_factor = 1.0  # above 1: a worker made slower, to test what follows from it
 
     def step(self, *, measure: bool = False) -> Step:
         """Forward, backward, gradients added up, one step of Adam. measure: what is kept is counted too."""
         start, sent, busy = time.perf_counter_ns(), self.grid.sent_bytes, self.grid.busy_ns
-        if self.slow_down_s:
-            time.sleep(self.slow_down_s)
         self.optimiser.zero_grad(set_to_none=True)
         total, most = 0.0, 0
         self.model.train()
@@ -78,6 +77,9 @@ class Training:
                 if loss.requires_grad:
                     loss.backward()
                 total += float(loss.detach())
+        if self.slow_factor > 1:
+            computed = time.perf_counter_ns() - start - (self.grid.busy_ns - busy)
+            time.sleep((self.slow_factor - 1) * computed * 1e-9)
         self._reduce_gradients()
         self.optimiser.step()
         self._step += 1
@@ -118,6 +120,7 @@ class Training:
         widths = (data.features.shape[1], task.model.hidden, data.num_classes)
         model = make_network(task.model.name, widths, task.model.layers, task.seed, tensor).to(self.dtype)
         self.model = model
+        self.first_vertices = pieces[0].vertices
         self.turns = [[self._network_loss(model, piece, tensor)] for piece in pieces]
 
     def _network_loss(self, model: Any, piece: Piece, tensor: Channel) -> Callable[[], Tensor]:
@@ -148,6 +151,7 @@ class Training:
         task, data = self.task, self.task.data
         model = Transformer(data.features.shape[1], data.num_classes, task.model, self.grid, task.seed)
         self.model = model.to(self.dtype)
+        self.first_vertices = turns[0][0].vertices
         self.turns = [[self._sequence_loss(model, piece) for piece in turn] for turn in turns]
 
     def _sequence_loss(self, model: Transformer, piece: SequencePiece) -> Callable[[], Tensor]:

@@ -1,0 +1,118 @@
+"""From a few measured points to a cost model: time as a function of V, E, d and heads, per kernel.
+
+Each kernel's time is a sum of non-negative terms (a start, memory traffic, arithmetic), fitted by
+non-negative least squares on relative errors, so that small sizes count as much as large ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import nnls
+
+from workloads.errors import InputError
+from workloads.parallel.kernels import Sizes
+
+Terms = Callable[[Sizes], list[float]]
+
+_TERMS: dict[str, Terms] = {
+    "linear": lambda s: [1, s.V * s.d * s.out, s.V * (s.d + s.out), s.d * s.out],
+    "rows": lambda s: [1, s.V * s.d],
+    "spmm": lambda s: [1, s.E, s.E * s.d, s.V * s.d],
+    "attention/sparse": lambda s: [1, s.E * s.heads, s.E * s.d, s.V * s.d],
+    "attention/topk": lambda s: [1, s.heads, s.E * s.heads, s.E * s.d, s.V * s.keys * s.d],
+    "attention": lambda s: [1, s.E * s.heads, s.E * s.d, s.V * s.d],
+    "adam": lambda s: [1, s.V],
+    "message": lambda s: [1, s.V * s.d],
+}
+
+
+def terms_of(kernel: str, sizes: Sizes) -> list[float]:
+    """The model's terms of a kernel."""
+    return _TERMS.get(kernel, _TERMS.get(kernel.partition("/")[0], _TERMS["rows"]))(sizes)
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """(kernel, direction) -> coefficients in ns; error: the median relative error at the measured points.
+    factor: of all times, for a device that does other things beside (see `local`).
+    """
+
+    coefficients: dict[tuple[str, str], tuple[float, ...]]
+    error: dict[tuple[str, str], float] = field(default_factory=dict)
+    factor: float = 1.0
+
+    def ns(self, kernel: str, direction: str, sizes: Sizes) -> float:
+        """Predicted time. Raises InputError for a kernel that the profile lacks."""
+        found = self.coefficients.get((kernel, direction))
+        if found is None:
+            raise InputError(f"profile: it has no {direction} times of {kernel}; measure it again")
+        terms = terms_of(kernel, sizes)
+        return self.factor * float(np.dot(found, terms))
+
+    def both(self, kernel: str, sizes: Sizes) -> float:
+        """Forward and backward."""
+        return self.ns(kernel, "forward", sizes) + self.ns(kernel, "backward", sizes)
+
+    def balance(self, width: int) -> tuple[float, float]:
+        """(alpha, beta): ns that a vertex and a directed edge add to a layer of this width: what partitions
+        should even out.
+        """
+        base, unit = Sizes(4096, 65_536, width, width), 1024
+        more_rows = Sizes(4096 + unit, 65_536, width, width)
+        more_edges = Sizes(4096, 65_536 + unit, width, width)
+
+        def layer(sizes: Sizes) -> float:
+            return self.both("spmm/csr", sizes) + self.both("linear", sizes) + self.both("rows", sizes)
+
+        alpha = (layer(more_rows) - layer(base)) / unit
+        beta = (layer(more_edges) - layer(base)) / unit
+        return max(alpha, 1e-3), max(beta, 0.0)
+
+
+def fit_costs(table: pd.DataFrame) -> CostModel:
+    """The model of a profile's table."""
+    coefficients, errors = {}, {}
+    for (kernel, direction), rows in table.groupby(["kernel", "direction"]):
+        points = [
+            Sizes(*(int(row[name]) for name in ("V", "E", "d", "out", "heads", "keys")))
+            for _, row in rows.iterrows()
+        ]
+        times = rows["ns"].to_numpy(dtype=float)
+        terms = np.array([terms_of(str(kernel), sizes) for sizes in points]) / times[:, None]
+        scale = terms.max(axis=0)
+        scale[scale == 0] = 1
+        found, _ = nnls(terms / scale, np.ones(len(times)))
+        found /= scale
+        key = (str(kernel), str(direction))
+        coefficients[key] = tuple(float(value) for value in found)
+        errors[key] = float(np.median(np.abs(terms @ found - 1)))
+    return CostModel(coefficients, errors)
+
+
+def roofline_costs(flops_per_s: float, bytes_per_s: float, start_ns: float = 8_000.0) -> CostModel:
+    """A model for a device that is not here, from its datasheet: every term at peak rate, the larger ones
+    added; `start_ns` is the launch of a kernel. Predicted times are then *modelled*, and optimistic.
+    """
+    arithmetic, traffic = 2e9 / flops_per_s, 4e9 / bytes_per_s
+    forward = {
+        "linear": (start_ns, arithmetic, traffic, traffic),
+        "rows": (2 * start_ns, 4 * traffic),
+        "spmm/csr": (start_ns, traffic, traffic, traffic),
+        "attention/sparse": (2 * start_ns, traffic, 2 * traffic, 4 * traffic),
+        "attention/topk": (4 * start_ns, 0.0, traffic, 2 * traffic, 2 * traffic),
+        "attention/dense": (2 * start_ns, 3 * traffic, 2 * arithmetic, 4 * traffic),
+        "attention/flash": (start_ns, 0.0, 2 * arithmetic, 4 * traffic),
+        "adam": (start_ns, 7 * traffic),
+        "message": (start_ns, 4 * traffic),
+    }
+    both = {(kernel, "forward"): terms for kernel, terms in forward.items()}
+    both |= {
+        (kernel, "backward"): tuple(2 * term for term in terms)
+        for kernel, terms in forward.items()
+        if kernel not in ("adam", "message")
+    }
+    return CostModel(both)
