@@ -19,8 +19,8 @@ from workloads.training.transformer.structure import Bytes
 @dataclass(frozen=True, eq=False)
 class ClusterLayout:
     """tile_ptr: int64[ceil(rows/side)+1], a row block's tiles; tile_columns: int32[tiles], the column block
-    of each, ascending; tile_classes: uint8[tiles, side keys, side queries], 0: no pair; rest: the other pairs.
-    moved: pairs that reformation gave another place.
+    of each, ascending; tile_classes: uint8[tiles, side keys, side queries], 0: no pair; rest: the other
+    pairs. moved: pairs that reformation gave another place.
     """
 
     rows: int

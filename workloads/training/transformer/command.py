@@ -148,13 +148,13 @@ def _show(about: dict[str, Any], figures: dict[str, Any], prepared: Prepared, fo
         )
         table.add_row(
             "layout",
-            f"k {about['clusters']}, d_b {about['sub_block']}, tiles from {about['tile_pays_from_pairs']} pairs; "
-            f"{100 * figures['mean_moved_share']:.1f} % of the pairs moved in the mean epoch",
+            f"k {about['clusters']}, d_b {about['sub_block']}, tiles of {about['tile_pays_from_pairs']} pairs or "
+            f"more; {100 * figures['mean_moved_share']:.1f} % of the pairs moved in the mean epoch",
         )
     sent = figures["forward_bytes"] + figures["backward_bytes"]
     table.add_row(
         "exchanged",
-        f"{figures['handed_values']:,} values a worker and layer forward, by formula "
+        f"{figures['handed_values']:,.0f} values a worker and layer forward, by formula "
         f"{figures['formula_values']:,.0f}; {sent / 1e6:.2f} MB sent in all, {about['exchange']}",
     )
     table.add_row("epoch", f"{figures['epoch_s']:.3f} s, measured on this machine ({figures['device']})")

@@ -90,16 +90,17 @@ def summary(run: Trained, prepared: Prepared, options: TransformerOptions) -> di
     steady = slowest[WARMUP_EPOCHS:] if len(slowest) > WARMUP_EPOCHS else slowest
     best = run.epochs[int(np.argmax(epochs["validation_score"].fillna(-1).to_numpy()))]
     first = prepared.jobs[0].train[0]
+    tokens = sum(batch.count for batch in prepared.jobs[0].train) / len(prepared.jobs[0].train)
     workers = prepared.jobs[0].local.workers
     layouts_s = max(row["layouts_ns"] for row in run.memory) * 1e-9
     preparation_s = sum(prepared.costs.values()) + layouts_s
     training_s = float(slowest.sum() * 1e-9)
     exchanges = pd.DataFrame(run.exchanges)
-    handed = 0
+    handed = 0.0
     if len(exchanges):
         forward = exchanges[(exchanges["direction"] == "forward") & (exchanges["epoch"] == 0)]
         per = forward.groupby(["worker", "layer"])["handed_values"].sum()
-        handed = int(per.max()) // len(prepared.jobs[0].train)
+        handed = float(per.max()) / len(prepared.jobs[0].train)
     dense, layers = run.memory[0]["dense_layers"], run.memory[0]["layers_run"]
     return {
         "epochs": len(epochs),
@@ -114,7 +115,7 @@ def summary(run: Trained, prepared: Prepared, options: TransformerOptions) -> di
             f"{kind}_bytes": int(epochs[f"{kind}_bytes"].sum()) for kind in ("forward", "backward", "weights")
         },
         "handed_values": handed,
-        "formula_values": exchanged_values(first.count, options.shape.hidden, workers, options.exchanging),
+        "formula_values": exchanged_values(tokens, options.shape.hidden, workers, options.exchanging),
         "epoch_s": float(steady.median() * 1e-9),
         "preparation_s": preparation_s,
         "preparation_share": preparation_s / (preparation_s + training_s),

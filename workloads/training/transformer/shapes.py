@@ -92,7 +92,7 @@ def dense_part_cost(shape: Shape, rows: int, size: int = 4) -> Cost:
     return Cost(flops, 3 * activations + 3 * shape.layer_parameters * size, activations)
 
 
-def exchanged_values(sequence: int, hidden: int, workers: int, exchange: str = "all-to-all") -> float:
+def exchanged_values(sequence: float, hidden: int, workers: int, exchange: str = "all-to-all") -> float:
     """Values a worker hands to the exchanges of a layer's forward pass, the backward pass as many again: 4 S
     d / P with two all-to-alls (TorchGT, III-C), 2 S d when keys and values are copied to all. (P-1)/P of them
     leave it.
