@@ -1,9 +1,9 @@
 """netfold's C++ classes beside ns-3's own Python bindings: `from sim.bindings import netfold, ns`.
 
-`netfold.P4Switch`, `netfold.P4SwitchHelper`, `netfold.EthernetLinkDevice`, `netfold.EthernetLinkHelper` and the
-rest of sim/native/stock/*.h, as cppyy shows them. Importing takes as long as `from ns import ns` does, about ten
-seconds. It sets ns-3's time resolution to picoseconds, which P4Switch needs, and which must come before anything
-else of ns-3.
+`netfold.P4Switch`, `netfold.P4SwitchHelper`, `netfold.EthernetLinkDevice`, `netfold.EthernetLinkHelper`
+and what else sim/native/stock/*.h have, as cppyy shows them. Importing takes as long as `from ns import
+ns` does, about ten seconds. It sets ns-3's time resolution to picoseconds, which P4Switch needs, and
+which must come before anything else of ns-3.
 """
 
 from __future__ import annotations
