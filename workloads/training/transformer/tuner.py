@@ -1,8 +1,9 @@
 """The auto tuner: the reformation threshold beta follows the loss descent rate.
 
-LDR as in SYLVIE's controller: the smoothed loss's descent over the epoch's time. While it is no lower than
-`gap` epochs before, beta takes a step up its ladder (more clusters reformed, faster epochs); when it is
-lower, a step down (more of the true layout). Table VIII's fixed thresholds are steps of the same ladder.
+LDR as in SYLVIE's controller: the smoothed loss's descent over the epoch's time. While it is above 0 and no
+lower than `gap` epochs before, beta takes a step up its ladder (more clusters reformed, faster epochs);
+when it is lower, a step down (more of the true layout). Table VIII's fixed thresholds are steps of the same
+ladder.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Tuner:
         self.smoothed.append(smooth)
         self.rates.append((previous - smooth) / epoch_s)
         if len(self.rates) > self.gap + 1:
-            faster = self.rates[-1] >= self.rates[-1 - self.gap]
+            rate = self.rates[-1]
+            faster = rate > 0 and rate >= self.rates[-1 - self.gap]
             self.step = min(self.step + 1, len(LADDER) - 1) if faster else max(self.step - 1, 0)
         return self.rates[-1]
 
