@@ -24,6 +24,7 @@ from workloads.errors import InputError
 
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s)")
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+MOST_NS = 86_400 * 10**9
 Span = tuple[int, int]
 
 
@@ -176,7 +177,10 @@ def _time(key: str, value: str) -> int:
     match = _TIME.fullmatch(value)
     if not match:
         raise InputError(f"fault: {key}={value!r} given; expected a time such as 200us, 5ms, 1s")
-    return round(float(match[1]) * _UNITS[match[2]])
+    time_ns = float(match[1]) * _UNITS[match[2]]
+    if time_ns > MOST_NS:
+        raise InputError(f"fault: {key}={value!r} given; at most a day, {MOST_NS // 10**9}s")
+    return round(time_ns)
 
 
 def _span(key: str, value: str) -> Span:

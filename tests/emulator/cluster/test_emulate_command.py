@@ -186,6 +186,7 @@ def test_clean_removes_what_nobody_uses(
         (["--fault", "worker1: kill=5"], "expected a time such as"),
         (["--fault", "spine0: restart=5ms"], "no switch 'spine0'; there are: switch"),
         (["--fault", "nothing"], "expected WHERE: KEY=VALUE"),
+        (["--fault", "*: delay=9999999999999s"], "at most a day, 86400s"),
         (["--set", "switch.aggregator_bytes=64"], "the wire format carries 30 values"),
         (["--set", "background.load=0.2"], "background.load"),
         (["--set", "model.layers=1"], "a model of one layer propagates nothing"),
