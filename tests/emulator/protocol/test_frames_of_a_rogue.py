@@ -1,4 +1,4 @@
-"""Frames that are wrong in one way, sent to every endpoint and switch while a cluster runs: all are dropped."""
+"""Frames that are wrong in one way, to every endpoint and switch of a running cluster: all are dropped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAYS = ("version", "length", "vertex", "job", "stale", "forged", "noise")
 
 
 class Rogue:
-    """Stands beside every link: of the frames that arrive it sends damaged ones as well, first or after them."""
+    """Stands beside every link: of frames that arrive it sends damaged copies as well, before or after."""
 
     def __init__(self, cluster: Any, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -46,10 +46,7 @@ class Rogue:
         kind = int(agg["type"][0])
         match way:
             case "version":
-                agg["flags"] |= (
-                    1 << int(draw(0, 4)) & 0xFF if wire.BITS["agg"]["reserved"].mask & 0xF else 0x80
-                )
-                return bool(agg["flags"][0] & wire.BITS["agg"]["reserved"].mask)
+                agg["flags"] |= wire.BITS["agg"]["reserved"].mask
             case "length":
                 size[0] = draw(0, size[0])
             case "vertex":
