@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -31,7 +32,7 @@ from workloads.training.transformer.prepare import Prepared, prepare_graph, prep
 from workloads.training.transformer.records import settings, write_run
 from workloads.training.transformer.worker import train_transformer
 
-INTERRUPTED = 130
+INTERRUPTED, MOST_WORKERS = 130, 64
 _LESS_MEMORY = (
     "use --system torchgt or gp-sparse, whose memory grows with edges, a smaller --hidden, fewer --layers "
     "or more --workers on more machines"
@@ -41,6 +42,10 @@ _LESS_MEMORY = (
 def train_graph_transformer(args: argparse.Namespace) -> int:
     """Run what `netfold train` was asked for."""
     options = _options(args)
+    if not 1 <= args.workers <= MOST_WORKERS:
+        raise InputError(f"workers: {args.workers} given; allowed: 1 to {MOST_WORKERS}")
+    if args.checkpoint_every < 0:
+        raise InputError(f"checkpoint-every: {args.checkpoint_every} given; allowed: 0 or more")
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise InputError(
             f"system: {options.system} under torchrun; allowed: workers that netfold starts itself"
@@ -102,12 +107,23 @@ def _prepared(
     args: argparse.Namespace, options: TransformerOptions, keeping: Keeping
 ) -> tuple[Graph | GraphSet, TrainingData | None, Prepared]:
     device = choose_device(options.device, 0, args.workers)
+    kept = _kept_choice(keeping) if keeping.resume else None
     if args.graph.startswith(SET_PREFIX):
         graphs = families(args.graph, options.seed)
-        return graphs, None, prepare_set(graphs, options, args.workers, device, keeping=keeping)
+        return graphs, None, prepare_set(graphs, options, args.workers, device, keeping=keeping, kept=kept)
     graph = load_graph(args.graph, scale=args.scale, seed=options.seed, features=True)
     data = training_data(graph, options.seed)
-    return graph, data, prepare_graph(graph, data, options, args.workers, device, keeping=keeping)
+    return graph, data, prepare_graph(graph, data, options, args.workers, device, keeping=keeping, kept=kept)
+
+
+def _kept_choice(keeping: Keeping) -> tuple[int, int, int] | None:
+    """(k, d_b, pairs of a tile) of the newest checkpoint; None where it is unreadable: its worker says so."""
+    files = sorted(keeping.folder.glob("worker-0-*.pt"), key=lambda path: path.stat().st_mtime)
+    try:
+        clusters, side, least = torch.load(files[-1], weights_only=True)["choice"]
+        return int(clusters), int(side), int(least)
+    except Exception:  # a damaged file may raise anything
+        return None
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -148,8 +164,9 @@ def _show(about: dict[str, Any], figures: dict[str, Any], prepared: Prepared, fo
         )
         table.add_row(
             "layout",
-            f"k {about['clusters']}, d_b {about['sub_block']}, tiles of {about['tile_pays_from_pairs']} pairs or "
-            f"more; {100 * figures['mean_moved_share']:.1f} % of the pairs moved in the mean epoch",
+            f"k {about['clusters']}, d_b {about['sub_block']}, "
+            f"tiles from {about['tile_pays_from_pairs']} pairs on; "
+            f"{100 * figures['mean_moved_share']:.1f} % of the pairs moved in the mean epoch",
         )
     sent = figures["forward_bytes"] + figures["backward_bytes"]
     table.add_row(

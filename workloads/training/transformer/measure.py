@@ -81,11 +81,20 @@ def pays_from(side: int, width: int, pair_ns: float, device: torch.device) -> in
 
 
 def choose(
-    graph: Graph, topology: PairLayout, options: TransformerOptions, device: torch.device
+    graph: Graph,
+    topology: PairLayout,
+    options: TransformerOptions,
+    device: torch.device,
+    *,
+    kept: tuple[int, int, int] | None = None,
 ) -> tuple[Order, PairLayout, Tiling, list[Choice]]:
     """The order, the topology in it, and the tiling whose attention at beta_G is fastest on this device,
-    among those that the options leave open; and all that were timed.
+    among those that the options leave open; and all that were timed. kept: (k, d_b, pairs of a tile) of a run
+    that goes on.
     """
+    if kept is not None:
+        order = make_order(graph, options.ordering, kept[0], options.seed)
+        return order, permuted(topology, order.order), Tiling(kept[1], kept[2]), []
     width = options.shape.head_width
     counts: Iterable[int] = (options.clusters,) if options.clusters else CLUSTERS
     sides: Iterable[int] = (options.sub_block,) if options.sub_block else SIDES

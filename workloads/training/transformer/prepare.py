@@ -98,8 +98,9 @@ def prepare_graph(
     device: torch.device,
     *,
     keeping: Keeping | None = None,
+    kept: tuple[int, int, int] | None = None,
 ) -> Prepared:
-    """One graph as one sequence."""
+    """One graph as one sequence. kept: (k, d_b, pairs of a tile) of a run that goes on, else measured."""
     check_workers(options, graph.num_vertices, workers)
     costs: dict[str, float] = {}
     with _timed(costs, "structure"):
@@ -108,7 +109,7 @@ def prepare_graph(
     tried: list[Choice] = []
     if options.attention == "cluster":
         with _timed(costs, "order_and_tiling"):
-            order, whole, tiling, tried = choose(graph, pairs, options, device)
+            order, whole, tiling, tried = choose(graph, pairs, options, device, kept=kept)
     else:
         with _timed(costs, "order"):
             order = make_order(graph, options.ordering, options.clusters or 8, options.seed)
@@ -151,6 +152,7 @@ def prepare_set(
     device: torch.device,
     *,
     keeping: Keeping | None = None,
+    kept: tuple[int, int, int] | None = None,
 ) -> Prepared:
     """A set of small graphs as batches; each graph is a cluster, so nothing is reordered or reformed."""
     if options.exchanging == "all-gather":
@@ -170,7 +172,9 @@ def prepare_set(
     first = parts[TRAIN, 0][0]
     check_workers(options, min(tokens.count for batch in parts.values() for tokens in batch), workers)
     tiling = Tiling(options.sub_block or 16, 1)
-    if options.attention == "cluster":
+    if kept is not None:
+        tiling = Tiling(kept[1], kept[2])
+    elif options.attention == "cluster":
         with _timed(costs, "tiling"):
             pair_ns = attention_ns(first.topology, options.shape.head_width, device) / first.topology.pairs
             tiling = Tiling(tiling.side, pays_from(tiling.side, options.shape.head_width, pair_ns, device))

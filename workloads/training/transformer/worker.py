@@ -237,8 +237,14 @@ class TransformerTraining:
             "times": self.times,
             "counted": self.ring.counted,
             "dense": [self.dense_layers, self.layers_run],
+            "choice": self._choice(),
         }
         self.checkpoints.save(epoch, state, dist.barrier)
+
+    def _choice(self) -> list[int]:
+        """What was measured before the run: a run that goes on must not measure again."""
+        tiling = self.job.tiling
+        return [len(self.job.train[0].starts) - 1, tiling.side, tiling.least]
 
     def _resumed(self) -> int:
         """Take up the newest checkpoint that every worker has; returns the epoch that comes next."""
