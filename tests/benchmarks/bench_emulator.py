@@ -24,12 +24,22 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from emulator.cluster.faults import parse_faults
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.settings import Settings
+from emulator.cluster.topology import Topology
 from emulator.host import BURST, EthDev, Lcore, Mempool, PacketEthDev, ShmEthDev, ShmLink, wait
 from emulator.host.veth import make_veth, own_namespace
+from emulator.protocol.dcqcn import DcqcnConfig
+from emulator.protocol.endpoint import Timing
 from emulator.switch import engine_switch
-from emulator.wire import BYPASS, FRAME, FRAME_BYTES, PacketType, blank, seal
+from emulator.wire import BYPASS, FRAME, FRAME_BYTES, VALUES_PER_PACKET, PacketType, blank, seal
 from p4.programs import SWITCHGNN
 from p4.targets import Target
+from workloads.graphs import load_graph
+from workloads.oracle import cross_matrix
+from workloads.partition import partition_graph
+from workloads.plan import make_plan
 
 WORKERS = 8
 SLOTS = 65536  # sums in the switch, one contribution to each from every worker
@@ -38,6 +48,7 @@ LINK_PACKETS = 62500 * BURST
 VETH_PACKETS = 6250 * BURST
 BMV2_PACKETS = 256 * BURST
 SCAPY_PACKETS = 125 * BURST  # it is slow
+PROPAGATIONS = 20
 WINDOW = 512  # packets on their way where nothing says that a queue is full
 FULL_S = 200e-6  # until the next look whether a full ring has room
 
@@ -230,6 +241,28 @@ def through_the_switch(kind: PacketType, receive: int, name: str) -> None:
         link.close()
 
 
+def whole_protocol() -> None:
+    """Propagations as `netfold emulate` sends them: 8 state machines, reports and completions included."""
+    graph = load_graph("rmat:13:8")
+    partition = partition_graph(graph, WORKERS)
+    plan = make_plan(graph, partition, width=VALUES_PER_PACKET, memory_bytes=None)
+    topology = Topology(WORKERS)
+    settings = Settings(Timing(1_000_000, 1_000_000_000, 60_000_000_000), DcqcnConfig(), burst=BURST)
+    cross = cross_matrix(graph, partition)
+    values = np.random.default_rng(1).integers(-1000, 1000, (plan.num_boundary, plan.width), dtype=np.int32)
+    wanted = cross @ values.astype(np.int64)
+    with ProcessCluster(topology, {1: plan}, parse_faults([], topology), settings) as cluster:
+        cluster.load()
+        assert (cluster.propagate(1, values) == wanted).all()  # memory is touched for the first time
+        pids = [node.pid for node in (*cluster.workers, *cluster.switches.values())]
+        start, before = time.perf_counter(), sum(map(process_cpu_s, pids))
+        for _ in range(PROPAGATIONS):
+            assert (cluster.propagate(1, values) == wanted).all()
+        wall, used = time.perf_counter() - start, sum(map(process_cpu_s, pids)) - before
+    name = f"8 workers, the whole protocol, {len(plan.adj) / plan.num_uploads:.0f} passes an upload"
+    row(name, 2 * plan.num_uploads * PROPAGATIONS, wall, used)
+
+
 def scapy_source(barrier: Barrier, done: Event) -> tuple[float, float]:
     """Wall and CPU seconds."""
     from scapy.layers.l2 import Ether
@@ -310,6 +343,7 @@ def main() -> None:
     one_link()
     through_the_switch(PacketType.PARTIAL, SLOTS // WORKERS, "8 workers, engine switch adding up 8 to 1")
     through_the_switch(PacketType.DIRECT, SLOTS, "8 workers, engine switch forwarding")
+    whole_protocol()
     veth = subprocess.run([sys.executable, __file__, "veth"], check=False, stderr=subprocess.PIPE, text=True)
     if veth.returncode:
         print(f"veth: left out: {veth.stderr.strip().splitlines()[-1]}")
