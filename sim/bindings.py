@@ -9,6 +9,7 @@ which must come before anything else of ns-3.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,17 @@ from p4.targets.engine import Engine
 
 __all__ = ["install_switch", "netfold", "ns"]
 
-_HERE = Path(__file__).parent
 _HEADERS = ("ethernet-link.h", "p4-switch.h")
 
 
 def _load() -> Any:
-    installed = _HERE / "include" / "netfold"
-    cppyy.add_include_path(str(installed if installed.is_dir() else _HERE / "native" / "stock"))
-    cppyy.load_library(str(_HERE / "libnetfold-sim.so"))
+    native = find_spec("sim._native")  # beside it, wherever the build put it
+    if native is None or native.origin is None:
+        raise ImportError("sim._native is not built")
+    built = Path(native.origin).parent
+    sources = Path(__file__).parent / "native" / "stock"
+    cppyy.add_include_path(str(sources if sources.is_dir() else built / "include" / "netfold"))
+    cppyy.load_library(str(built / "libnetfold-sim.so"))
     for header in _HEADERS:
         cppyy.include(header)
     ns.Time.SetResolution(ns.Time.PS)
