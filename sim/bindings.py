@@ -38,9 +38,8 @@ def _load() -> Any:
 
 
 netfold: Any = _load()
-_engines: list[
-    tuple[Any, Engine]
-] = []  # with their switches: the C++ side runs them as long as the simulation lives
+# Engines with their switches: the C++ side runs them as long as the simulation lives.
+_engines: list[tuple[Any, Engine]] = []
 
 
 def install_switch(
