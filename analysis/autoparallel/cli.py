@@ -49,7 +49,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     auto.add_argument("--turns", default="1,2,4", metavar="N[,N]", help="gradient accumulation to try")
     auto.add_argument("--top", type=int, default=12, metavar="N", help="lines of the table (default 12)")
     auto.add_argument("--seed", type=int, default=1, help="default: 1")
-    auto.add_argument("--run", type=int, default=0, metavar="EPOCHS", help="train with it (local clusters)")
+    auto.add_argument("--train", type=int, default=0, metavar="EPOCHS", help="train with it (local clusters)")
     auto.add_argument(
         "--threshold",
         type=float,
@@ -105,12 +105,12 @@ def _autoparallel(args: argparse.Namespace) -> int:
     cluster = parse_cluster(args.cluster, parse_overrides(args.settings))
     turns = _turns(args.turns)
     memory = float(parse_quantity(args.memory, "bytes", "memory")) if args.memory else float("inf")
-    if args.run and cluster.scenario is not None:
-        raise InputError(f"run: {cluster.text} is simulated; allowed with --cluster local:N")
+    if args.train and cluster.scenario is not None:
+        raise InputError(f"train: {cluster.text} is simulated; allowed with --cluster local:N")
     torch.set_num_threads(1)  # a worker has one, and so has its profile
     with show.progress("autoparallel") as (stage, counted):
         stage(f"loading graph {args.graph}")
-        graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=bool(args.run))
+        graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=bool(args.train))
         stage("profiling this device" if not args.device else "modelling the device")
         costs, device, facts = device_costs(
             args.device, args.profile, fresh=args.fresh_profile, progress=counted
@@ -131,7 +131,7 @@ def _autoparallel(args: argparse.Namespace) -> int:
         )
     best = best_of(ranking)
     log: list[dict[str, Any]] = []
-    if args.run:
+    if args.train:
         log = _run(args, ranking, best)
     if args.json:
         print(json.dumps(show.as_json(ranking, best, facts, log), indent=1, allow_nan=False))
@@ -156,11 +156,11 @@ def _run(args: argparse.Namespace, ranking: Any, best: Any) -> list[dict[str, An
         ranking.network,
         best.scheme,
         [one.scheme for one in ranking.predictions if not one.why_not],
-        args.run,
+        args.train,
         args.threshold,
     )
     with show.progress("training") as (_, counted):
-        return fly(pilot, lambda row: counted(row["epoch"] + 1, args.run))
+        return fly(pilot, lambda row: counted(row["epoch"] + 1, args.train))
 
 
 def _turns(text: str) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ def shape_data(graph: Graph, classes: int, seed: int) -> TrainingData:
 def device_costs(
     device: str, profile: Path | None, *, fresh: bool, progress: Counted
 ) -> tuple[CostModel, str, dict[str, Any]]:
-    """(costs, what they are of, facts). device: "" is the profile's, else a name of workloads/devices.toml."""
+    """(costs, what they are of, facts). device: "" is the profile's, else one of workloads/devices.toml."""
     if device:
         if profile is not None or fresh:
             raise InputError("device: give --device, which is modelled, or a profile, which is measured")

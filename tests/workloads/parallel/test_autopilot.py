@@ -1,0 +1,91 @@
+"""Re-planning while training: a wrong profile and a slow worker change the scheme, and not the numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from workloads.graphs import load_graph
+from workloads.parallel.autopilot import Autopilot, fly
+from workloads.parallel.costs import CostModel, roofline_costs
+from workloads.parallel.curve import Curve
+from workloads.parallel.local import LocalNetwork
+from workloads.parallel.scheme import Scheme
+from workloads.parallel.task import Task, model_spec
+from workloads.parallel.training import Training
+from workloads.training.data import training_data
+
+EPOCHS = 8
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    graph = load_graph("reddit", scale=0.002, features=True)
+    return Task(graph, training_data(graph, 1), model_spec("gcn", hidden=32), precision="float64")
+
+
+def alone(task: Task) -> list[float]:
+    training = Training(task, Scheme(), 0)
+    losses = [training.step().loss for _ in range(EPOCHS)]
+    training.close()
+    return losses
+
+
+def network(alpha_ns: float, beta: float) -> LocalNetwork:
+    sizes = (1e3, 1e6)
+    curve = Curve(sizes, tuple(alpha_ns + beta * size for size in sizes), 0.0)
+    kinds = ("all-reduce", "all-gather", "all-to-all")
+    return LocalNetwork({(kind, 2): curve for kind in kinds}, {"linear": 1.0, "spmm": 1.0})
+
+
+def test_a_profile_of_another_machine_is_found_out_and_training_goes_on_with_the_same_numbers(task):
+    """Transfers are promised to take a nanosecond, so the scheme with the most of them looks best; measured,
+    they take milliseconds, and the scheme with the fewest takes over. Adam's moments come along: losses are
+    those of one worker throughout.
+    """
+    pilot = Autopilot(
+        task,
+        roofline_costs(1e11, 2e10),
+        network(1.0, 1e-9),
+        Scheme(tensor=2),
+        [Scheme(tensor=2), Scheme(data=2)],
+        EPOCHS,
+    )
+    rows = fly(pilot)
+    assert [row["epoch"] for row in rows] == list(range(EPOCHS))
+    assert rows[0]["scheme"] == "tensor 2" and rows[-1]["scheme"] == "data 2"
+    changed = [row for row in rows if "on to data 2" in row["note"]]
+    assert len(changed) == 1 and changed[0]["epoch"] >= 2  # after the first epoch, and two beyond
+    assert [row["loss"] for row in rows] == pytest.approx(alone(task), rel=1e-9)
+
+
+def test_a_slow_worker_hands_vertices_to_the_other(task):
+    costs = roofline_costs(1e11, 2e10)
+    pilot = Autopilot(
+        task,
+        CostModel(costs.coefficients),
+        network(1e5, 1.0),
+        Scheme(partition=2),
+        [Scheme(partition=2)],
+        EPOCHS,
+        threshold=1.2,
+        slow=((1, 6.0),),
+    )
+    rows = fly(pilot)
+    first, last = rows[0]["vertices"], rows[-1]["vertices"]
+    assert sum(first) == sum(last) == task.graph.num_vertices
+    assert any("other shares" in row["note"] for row in rows)
+    assert last[1] < 0.7 * first[1]
+    assert [row["loss"] for row in rows] == pytest.approx(alone(task), rel=1e-9)
+
+
+def test_a_prediction_that_holds_is_left_alone(task):
+    pilot = Autopilot(
+        task,
+        roofline_costs(1e11, 2e10),
+        network(1e5, 1.0),
+        Scheme(data=2),
+        [Scheme(data=2), Scheme(tensor=2)],
+        4,
+        threshold=1e3,
+    )
+    assert all(row["note"] == "" and row["scheme"] == "data 2" for row in fly(pilot))
