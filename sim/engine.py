@@ -69,7 +69,8 @@ def simulate(
 ) -> Run:
     """Simulate one epoch of `system` at packet level.
 
-    plans: width -> plan, for every width that a phase propagates. features: value mode, width ->
+    plans: width (or the key that a phase names) -> plan, for all that phases propagate. features: value
+    mode, the same keys ->
     int32[nb, width] in the plan's boundary order, already scaled to fixed point. progress(simulated_ns,
     packet_hops, share) is called about four times a second. stock_events schedules every event through
     ns-3's DefaultSimulatorImpl instead of netfold's lane: the same run, slower (a check, see
@@ -78,11 +79,11 @@ def simulate(
     Raises InputError for what cannot be simulated, RuntimeError when the run gets stuck.
     """
     _check(scenario, system, plans, phases, features)
-    widths = sorted(plans)
-    handles = [_plan_arrays(plans[width]) for width in widths]
+    keys = sorted(plans)
+    handles = [_plan_arrays(plans[key]) for key in keys]
     steps = [
         (
-            widths.index(phase.width) if phase.width else -1,
+            keys.index(phase.plan_key) if phase.width else -1,
             np.ascontiguousarray(phase.pre_ns, dtype=np.int64),
             np.ascontiguousarray(phase.post_ns, dtype=np.int64),
         )
@@ -99,8 +100,8 @@ def simulate(
     try:
         simulation = _native.Simulation(config, handles, steps, switches.sources if switches else [], layout)
         if features is not None:
-            by_width = {width: np.ascontiguousarray(features[width], dtype=np.int32) for width in widths}
-            simulation.set_features([by_width[phase.width] if phase.width else None for phase in phases])
+            by_key = {key: np.ascontiguousarray(features[key], dtype=np.int32) for key in keys}
+            simulation.set_features([by_key[phase.plan_key] if phase.width else None for phase in phases])
         simulation.run(progress)
         counters = simulation.counters()
         if switches:
@@ -234,9 +235,10 @@ def _check(
             f"cluster.workers: {addresses} workers and switches; the wire format addresses 65535"
         )
     for phase in phases:
-        if phase.width and phase.width not in plans:
+        if phase.width and phase.plan_key not in plans:
             raise InputError(f"no plan for propagations of width {phase.width}; given are {sorted(plans)}")
-    for width, plan in plans.items():
+    for number, plan in plans.items():
+        width = plan.width
         if plan.num_workers != cluster.workers:
             raise InputError(
                 f"the plan is for {plan.num_workers} workers, cluster.workers is {cluster.workers}"
@@ -255,9 +257,9 @@ def _check(
                 f"{system.name}: pipelined bins need a host-based plan, {plan.num_blocks} blocks given"
             )
         if features is not None:
-            if features[width].shape != (plan.num_boundary, width):
+            if features[number].shape != (plan.num_boundary, width):
                 raise InputError(
-                    f"features of width {width}: shape {features[width].shape} given, "
+                    f"features of width {width}: shape {features[number].shape} given, "
                     f"{(plan.num_boundary, width)} expected"
                 )
             largest = int(np.diff(plan.block_ptr).max(initial=0))
@@ -366,7 +368,7 @@ def _packet_table(
     for number, phase in enumerate(phases):
         of_phase = (packets["phase"] == number) & (vertex >= 0)
         if of_phase.any():
-            vertex[of_phase] = plans[phase.width].boundary[vertex[of_phase]]
+            vertex[of_phase] = plans[phase.plan_key].boundary[vertex[of_phase]]
     nodes = _node_names(scenario)
     return {
         "time_ns": packets["time_ns"],

@@ -122,10 +122,10 @@ def _peak_memory_bytes() -> int:
 
 def _check_values(job: Job, run: Run) -> bool:
     """Whether every propagation's results equal the oracle's sums, bit for bit."""
-    expected = {width: np.load(path)["expected"] for width, path in job.values.items()}
-    widths = [phase.width for phase in job.phases if phase.width]
-    return len(run.results) == len(widths) and all(
-        np.array_equal(result, expected[width]) for result, width in zip(run.results, widths, strict=True)
+    expected = {key: np.load(path)["expected"] for key, path in job.values.items()}
+    keys = [phase.plan_key for phase in job.phases if phase.width]
+    return len(run.results) == len(keys) and all(
+        np.array_equal(result, expected[key]) for result, key in zip(run.results, keys, strict=True)
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.dynamic import prepare_dynamic
 from sim.job import Job, Variant
 from sim.quantities import parse_quantity
 from sim.scenario import Scenario
@@ -96,6 +97,15 @@ def prepare(
     `work` receives plans and values; `stage` is told of each step. Raises InputError where none can run;
     what is impossible for one variant only is a failure entry.
     """
+    dynamic = [variant for variant in variants if variant.system.dynamic]
+    if dynamic:
+        if len(dynamic) < len(variants):
+            static = next(variant for variant in variants if not variant.system.dynamic)
+            raise InputError(
+                f"--system: {dynamic[0].system.name} trains a dynamic graph, {static.system.name} a static "
+                "one; run them apart"
+            )
+        return Prepared(*prepare_dynamic(scenario, variants, work, stage=stage, cache=cache))
     device = load_device(scenario.compute.device)
     table = load_compute_table(scenario.compute.table) if scenario.compute.table else None
     trace = trace_facts(table_path(scenario.compute.table)) if scenario.compute.table else {}

@@ -18,6 +18,9 @@ from typing import Any
 
 from sim import wire
 from workloads.errors import InputError
+from workloads.partition.dynamic import METHODS
+from workloads.partition.light_metis import KEEP
+from workloads.plan.dynamic import CHOICES, TIMINGS
 
 MAX_WORKERS = 65_535  # a worker's number is 16 bits on the wire
 AGGREGATOR_HEADER_BYTES = 8  # control word (owner, count) of each aggregator; the rest holds int32 values
@@ -76,6 +79,24 @@ class ModelSection:
     hidden: int = key(256, low=1, high=65_536)  # BNS-GCN (MLSys 2022) trains Reddit with 256
     # The input layer's aggregation never changes, so it is computed once (BNS-GCN's --use-pp).
     use_pp: bool = True
+
+
+@dataclass(frozen=True)
+class DynamicSection:
+    """Training of a dynamic graph on sliding windows (systems that `netfold systems` marks as dynamic)."""
+
+    window: int = key(0, low=1, high=10_000, word="auto")  # snapshots, Ns; auto: the graph's own
+    lifetime: int = key(0, low=1, high=10_000, word="auto")  # snapshots that an edge lives, z
+    placing: str = key("", choices=("", *METHODS))  # partition method; "": the system's own
+    keep: float = key(KEEP, low=1e-6, high=1.0)  # of the original snapshots that light-metis merges
+    # SWASH's flexible communication: every k-th epoch, s windows of it (0: all), a share p of the rows
+    interval: int = key(1, low=1, high=10_000)
+    windows: int = key(0, low=0, high=1_000_000)
+    share: float = key(0.25, low=1e-6, high=1.0)
+    choose: str = key("importance", choices=CHOICES)
+    when: str = key("even", choices=TIMINGS)
+    cache_windows: int = key(4, low=0, high=10_000)
+    epoch: int = key(0, low=0, high=1_000)  # which epoch is simulated
 
 
 @dataclass(frozen=True)
@@ -245,6 +266,7 @@ class Scenario:
     partition: PartitionSection = PartitionSection()
     plan: PlanSection = PlanSection()
     model: ModelSection = ModelSection()
+    dynamic: DynamicSection = DynamicSection()
     cluster: ClusterSection = ClusterSection()
     switch: SwitchSection = SwitchSection()
     congestion: CongestionSection = CongestionSection()

@@ -60,7 +60,8 @@ class Phase:
     """One step of the epoch: compute, then a propagation, then compute.
 
     layer: 1-based; 0 for the all-reduce. direction: "forward" or "backward". name: for people.
-    width: values per vertex of the propagation; 0 for none. pre_ns, post_ns: int64[workers].
+    width: values per vertex of the propagation; 0 for none. pre_ns, post_ns: int64[workers]. plan: the key of
+    its plan where several have the same width; 0: the width is the key.
     """
 
     layer: int
@@ -69,6 +70,12 @@ class Phase:
     pre_ns: NDArray[np.int64]
     post_ns: NDArray[np.int64]
     name: str = ""
+    plan: int = 0
+
+    @property
+    def plan_key(self) -> int:
+        """The key of the plan that it propagates by."""
+        return self.plan or self.width
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,7 @@ def compute_table(
     counts spares the pass over the edges when the caller has them.
     """
     work = counts or count_work(graph, partition)
-    kernels = _Kernels(device, work, cross_sum)
+    kernels = Kernels(device, work, cross_sum)
     widths = layer_widths(model, graph)
     phases = []
     for layer in range(1, model.layers + 1):
@@ -178,9 +185,15 @@ def allreduce_phase(
     """
     widths = layer_widths(model, graph)
     gradient_bytes = VALUE_BYTES * sum(a * b + b for a, b in pairwise(widths))
-    step_ns = gradient_bytes / workers * 8e9 / link_bps + hop_ns
-    total = np.full(workers, round(2 * (workers - 1) * step_ns), dtype=np.int64)
+    took = ring_allreduce_ns(gradient_bytes, workers, link_bps=link_bps, hop_ns=hop_ns)
+    total = np.full(workers, took, dtype=np.int64)
     return Phase(0, "backward", 0, total, np.zeros_like(total), "weight-gradient all-reduce (modelled)")
+
+
+def ring_allreduce_ns(size_bytes: int, workers: int, *, link_bps: float, hop_ns: float) -> int:
+    """Time of a ring all-reduce of so many bytes: 2 (P-1) steps of 1/P of them and a hop each."""
+    step_ns = size_bytes / workers * 8e9 / link_bps + hop_ns
+    return round(2 * (workers - 1) * step_ns)
 
 
 def _phase(
@@ -194,7 +207,7 @@ def _whole(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.rint(seconds * 1e9).astype(np.int64)
 
 
-class _Kernels:
+class Kernels:
     """Seconds per worker of the kernels a GCN needs, on one device."""
 
     def __init__(self, device: Device, work: WorkCounts, cross_sum: str) -> None:

@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from workloads.errors import InputError
 from workloads.systems.system import System
 
-__all__ = ["SYSTEMS", "System", "find_systems"]
+__all__ = ["STATIC_SYSTEMS", "SYSTEMS", "System", "find_systems"]
 
 
 def _discover() -> dict[str, System]:
@@ -21,6 +21,8 @@ def _discover() -> dict[str, System]:
 
 
 SYSTEMS: dict[str, System] = _discover()
+STATIC_SYSTEMS = {name: system for name, system in SYSTEMS.items() if not system.dynamic}
+"""Those that train a static graph: what is compared unless dynamic ones are asked for."""
 
 
 def find_systems(names: list[str]) -> list[System]:

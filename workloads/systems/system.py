@@ -23,6 +23,11 @@ class System:
         vertices, but never in fewer than min_bins bins; bin_vertices = 0 means no pipelining
     pipeline_bins: the number that follows for a given graph; the run sets it (see `bins_for`)
     balance: partition balance in place of the scenario's, or "" to keep it
+    dynamic: trains a dynamic graph on sliding windows; then also, where the vertices lie and what travels:
+    placing: method of `workloads.partition.dynamic` in place of the scenario's, or "" to keep it
+    flexible: sends what the scenario's `dynamic` knobs say, not everything
+    inputs_each: the boundary's input features travel in every window, not once before training
+    copies: workers compute what they need of others again, so that nothing of it travels
     """
 
     name: str
@@ -40,6 +45,11 @@ class System:
     min_bins: int = 1
     pipeline_bins: int = 1
     balance: str = ""
+    dynamic: bool = False
+    placing: str = ""
+    flexible: bool = False
+    inputs_each: bool = False
+    copies: bool = False
 
     @property
     def presum(self) -> bool:

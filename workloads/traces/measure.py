@@ -23,7 +23,7 @@ from workloads import _kernels
 from workloads.compute import layer_widths
 from workloads.graphs.graph import Graph
 from workloads.partition import Partition
-from workloads.systems import SYSTEMS
+from workloads.systems import STATIC_SYSTEMS
 from workloads.traces.kernels import Step, TraceModel, WorkerSteps
 from workloads.training.local_graph import local_graph
 
@@ -62,7 +62,7 @@ def measure(
     partitions: by balance, "" for the systems without a balance of their own. Every registered system gets
     the times of its partition and of its way of adding up cross edges; "*" gets those of host-based sending.
     """
-    recipes = [("*", "receiver", ""), *((s.name, s.cross_sum, s.balance) for s in SYSTEMS.values())]
+    recipes = [("*", "receiver", ""), *((s.name, s.cross_sum, s.balance) for s in STATIC_SYSTEMS.values())]
     kinds = sorted({(balance, cross_sum) for _, cross_sum, balance in recipes})
     where = device or torch.device("cpu")
     visits = [(kind, worker) for kind in kinds for worker in range(partitions[kind[0]].k)]
