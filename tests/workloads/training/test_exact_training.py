@@ -36,6 +36,19 @@ def test_every_model_on_workers_follows_dense_matrices(model, debian_part, run):
             np.testing.assert_allclose(got.weights[name], value.detach().numpy(), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("model", MODEL_NAMES)
+def test_every_model_with_dropout_does_not_depend_on_the_workers(model, debian_part, run):
+    options = {"model": model, "layers": LAYERS, "hidden": HIDDEN, "epochs": EPOCHS, "dropout": 0.4}
+    one = run(debian_part, 1, **options)
+    off = {"system": "sylvie", "bits": "32", "mode": "sync"}
+    for got in (run(debian_part, 4, "random", **options), run(debian_part, 3, **options, **off)):
+        np.testing.assert_allclose(losses(got), losses(one), rtol=1e-9)
+        for name, value in one.weights.items():
+            np.testing.assert_allclose(got.weights[name], value, rtol=1e-6, atol=1e-9)
+    undropped = run(debian_part, 1, **{**options, "dropout": 0.0})
+    assert np.abs(np.subtract(losses(undropped), losses(one))).max() > 1e-4
+
+
 @pytest.mark.parametrize("model", ["gcn", "gat"])
 def test_digits_in_float32_with_dropout_do_not_depend_on_the_workers(model, digits, run):
     options = {"model": model, "hidden": 16, "epochs": 5, "dropout": 0.4, "precision": "float32"}
