@@ -24,7 +24,7 @@ from sim.network.scenario_io import is_network
 from sim.scenario import Scenario
 from sim.scenario_io import dump_scenario, load_scenario, parse_overrides
 from workloads.errors import InputError
-from workloads.systems import SYSTEMS, find_systems
+from workloads.systems import STATIC_SYSTEMS, SYSTEMS, find_systems
 
 RUN_SYSTEMS = "host,g3,strawman,presum,switchgnn,switchgnn-no-gamr"
 INTERRUPTED = 130
@@ -48,7 +48,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     _scenario_options(compare)
     _run_options(compare)
     substrates.add_options(compare)
-    compare.set_defaults(run=_compare, default_systems=",".join(SYSTEMS), command="compare")
+    compare.set_defaults(run=_compare, default_systems=",".join(STATIC_SYSTEMS), command="compare")
     scenario = subparsers.add_parser("scenario", help="print a resolved scenario as TOML, to edit and run")
     _scenario_options(scenario)
     scenario.set_defaults(run=_scenario)
