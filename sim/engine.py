@@ -66,6 +66,7 @@ def simulate(
     progress: Progress | None = None,
     features: Mapping[int, npt.NDArray[np.int32]] | None = None,
     stock_events: bool = False,
+    trace: list[list[tuple[int, int, bool, bytes]]] | None = None,
 ) -> Run:
     """Simulate one epoch of `system` at packet level.
 
@@ -74,7 +75,8 @@ def simulate(
     int32[nb, width] in the plan's boundary order, already scaled to fixed point. progress(simulated_ns,
     packet_hops, share) is called about four times a second. stock_events schedules every event through
     ns-3's DefaultSimulatorImpl instead of netfold's lane: the same run, slower (a check, see
-    tests/sim/test_lane.py).
+    tests/sim/test_lane.py). trace: with P4 switches, receives for each of them (leaves first) every packet at
+    its ports: time in picoseconds, port, whether it goes out, bytes.
 
     Raises InputError for what cannot be simulated, RuntimeError when the run gets stuck.
     """
@@ -92,6 +94,7 @@ def simulate(
     config = native_config(scenario, system)
     config.value_mode = features is not None
     config.stock_events = stock_events
+    config.p4_trace = trace is not None
     switches, layout = None, None
     if config.p4:
         from sim import p4_model  # noqa: PLC0415  (the P4 front end takes a while to load)
@@ -106,6 +109,8 @@ def simulate(
         counters = simulation.counters()
         if switches:
             _count_p4(counters, switches)
+            if trace is not None:
+                trace += [simulation.trace(number) for number in range(len(switches.names))]
     except _native.P4Stopped as error:
         raise InputError(f"switch.program: {error}") from None
     finally:
@@ -133,7 +138,8 @@ def simulate(
 def _count_p4(counters: dict[str, int], switches: p4_model.Switches) -> None:
     """The program's own counters in the places of the native model's."""
     events = switches.counters()
-    counters["passes"] = counters["contributions"] = events["added"]
+    counters["passes"] = events["added"]
+    counters["contributions"] = max(0, events["added"] - counters["p4_partials"])
     counters["recirculated_passes"] = counters["p4_recirculated"]
     for event in ("stale", "duplicates", "saturated"):
         counters[event] += events[event]

@@ -227,15 +227,23 @@ class Engine(EngineTables):
             raise TargetError(
                 "INVALID_ARGUMENT", f"register '{info.name}' has {info.bits} bits, more than 64"
             )
-        return self._raw_register(number).view(f"u{(1, 2, 4, 8)[max(0, (info.bits - 1).bit_length() - 3)]}")
+        size = (1, 2, 4, 8)[max(0, (info.bits - 1).bit_length() - 3)]
+        data, stride = self._raw_register(number)
+        count = -(-len(data) // stride)
+        return np.ndarray((count,), f"u{size}", data, strides=(stride,))
 
-    def _raw_register(self, number: int) -> npt.NDArray[np.uint8]:
-        pointer, size = c.c_void_p(), c.c_int()
-        count = self._library.nf_register(self._handle, number, c.byref(pointer), c.byref(size))
+    def _raw_register(self, number: int) -> tuple[npt.NDArray[np.uint8], int]:
+        """The memory from a register's first element on, and the bytes from one element to the next."""
+        pointer, size, stride = c.c_void_p(), c.c_int(), c.c_uint64()
+        count = self._library.nf_register(
+            self._handle, number, c.byref(pointer), c.byref(size), c.byref(stride)
+        )
         if not count:
-            return np.empty(0, np.uint8)
-        buffer = (c.c_uint8 * (count * size.value)).from_address(pointer.value or 0)
-        return np.frombuffer(buffer, np.uint8)
+            return np.empty(0, np.uint8), 1
+        # Of the last element only its own bytes: what follows may not be the register's block any more.
+        length = (count - 1) * stride.value + size.value
+        buffer = (c.c_uint8 * length).from_address(pointer.value or 0)
+        return np.frombuffer(buffer, np.uint8), stride.value
 
     def _element(self, name: str, index: int) -> tuple[npt.NDArray[np.uint8], int]:
         number = find("register", self.schema.registers, name)
@@ -244,9 +252,9 @@ class Engine(EngineTables):
             raise TargetError(
                 "INVALID_ARGUMENT", f"register '{info.name}': index {index}, allowed 0 to {info.size - 1}"
             )
-        raw = self._raw_register(number)
-        size = raw.size // info.size
-        return raw[index * size : (index + 1) * size], info.bits
+        raw, stride = self._raw_register(number)
+        size = len(raw) - (info.size - 1) * stride
+        return raw[index * stride : index * stride + size], info.bits
 
     def register_read(self, name: str, index: int) -> int:
         return int.from_bytes(self._element(name, index)[0].tobytes(), "little")

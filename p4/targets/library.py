@@ -53,7 +53,10 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_entry_counters": (c.c_int, [c.c_void_p, c.c_int, c.c_int, c.POINTER(c.c_uint64)]),
     "nf_value_set_insert": (c.c_int, [c.c_void_p, c.c_int, c.c_char_p, c.c_char_p]),
     "nf_value_set_clear": (None, [c.c_void_p, c.c_int]),
-    "nf_register": (c.c_uint64, [c.c_void_p, c.c_int, c.POINTER(c.c_void_p), c.POINTER(c.c_int)]),
+    "nf_register": (
+        c.c_uint64,
+        [c.c_void_p, c.c_int, c.POINTER(c.c_void_p), c.POINTER(c.c_int), c.POINTER(c.c_uint64)],
+    ),
     "nf_counter": (c.c_uint64, [c.c_void_p, c.c_int, c.POINTER(c.c_void_p), c.POINTER(c.c_void_p)]),
     "nf_meter_configure": (
         c.c_int,
@@ -69,7 +72,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_digest_clear": (None, [c.c_void_p]),
 }
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 
 def open_library(path: Path) -> c.CDLL:

@@ -208,10 +208,11 @@ class TracedEngine(Engine):
     def _addresses(self) -> dict[int, tuple[str, str, int, bool]]:
         """Address -> (kind, name, bits, signed) of every register, counter and meter."""
         found: dict[int, tuple[str, str, int, bool]] = {}
-        pointer, other, size = c.c_void_p(), c.c_void_p(), c.c_int()
+        pointer, other, size, stride = c.c_void_p(), c.c_void_p(), c.c_int(), c.c_uint64()
         signed = _signed_registers(self._program)
         for number, info in enumerate(self.schema.registers):
-            self._library.nf_register(self._handle, number, c.byref(pointer), c.byref(size))
+            places = (c.byref(pointer), c.byref(size), c.byref(stride))
+            self._library.nf_register(self._handle, number, *places)
             is_signed = info.name.rsplit(".")[-1] in signed
             found[pointer.value or 0] = ("register", info.name, info.bits, is_signed)
         for number, info in enumerate(self.schema.counters):

@@ -41,6 +41,7 @@ struct Config
     std::uint64_t pfc_xon_bytes{0};
 
     bool p4{false};            // switches run P4 programs, frames carry bytes
+    bool p4_trace{false};      // every packet into and out of P4 switches is kept, byte for byte
     bool wire_protocol{false}; // reports and completions as p4/programs has them: leaves count their racks
 
     // system

@@ -139,7 +139,6 @@ class Simulation
         out["hops"] = totals.hops;
         out["drops"] = totals.drops;
         out["losses"] = totals.losses;
-        out["ecn_marks"] = totals.ecnMarks;
         out["cnps"] = totals.cnps;
         out["passes"] = totals.passes;
         out["recirculated_passes"] = totals.recirculatedPasses;
@@ -166,6 +165,12 @@ class Simulation
             marks += node->Marks();
         }
         out["ecn_marks"] = marks;
+        std::uint64_t partials = 0; // added up by leaves
+        for (std::size_t leaf = 0; leaf < m_cluster->P4Switches().size() && leaf < m_cluster->Settings().leaves; ++leaf)
+        {
+            partials += m_cluster->P4Switches()[leaf]->Partials();
+        }
+        out["p4_partials"] = partials;
         out["p4_passes"] = passes;
         out["p4_recirculated"] = recirculated;
         out["events"] = m_cluster->Events();
@@ -314,6 +319,18 @@ class Simulation
         return ToNumpy(m_cluster->Runner().AllResults().at(phase));
     }
 
+    // A switch's packets with p4_trace: (time_ps, port, out, bytes), in their order.
+    nb::list Trace(std::size_t number) const
+    {
+        nb::list rows;
+        for (const P4TraceRow& row : m_cluster->P4Switches().at(number)->Trace())
+        {
+            rows.append(nb::make_tuple(row.time, row.port, row.out,
+                                       nb::bytes(reinterpret_cast<const char*>(row.bytes.data()), row.bytes.size())));
+        }
+        return rows;
+    }
+
   private:
     std::vector<nb::object> m_owners;
     std::unique_ptr<Cluster> m_cluster;
@@ -340,7 +357,7 @@ NB_MODULE(_native, m)
         .def(nb::init<>())
 #define FIELD(name) .def_rw(#name, &Config::name)
         FIELD(workers) FIELD(leaves) FIELD(spines) FIELD(host_link_bps) FIELD(fabric_link_bps) FIELD(link_delay_ns)
-        FIELD(switch_latency_ns) FIELD(ecmp_per_packet) FIELD(ecmp_by_destination) FIELD(p4) FIELD(wire_protocol) FIELD(mtu_bytes) FIELD(tx_burst) FIELD(frame_overhead_bytes)
+        FIELD(switch_latency_ns) FIELD(ecmp_per_packet) FIELD(ecmp_by_destination) FIELD(p4) FIELD(p4_trace) FIELD(wire_protocol) FIELD(mtu_bytes) FIELD(tx_burst) FIELD(frame_overhead_bytes)
         FIELD(wire_gap_bytes) FIELD(control_frame_bytes) FIELD(pull_entry_bytes) FIELD(aggregators)
         FIELD(recirculation_limited) FIELD(pass_rate_pps) FIELD(recirculation_bps) FIELD(buffer_bytes) FIELD(pfc)
         FIELD(pfc_xoff_bytes) FIELD(pfc_xon_bytes) FIELD(first_come) FIELD(multicast_home) FIELD(presum) FIELD(dcqcn)
@@ -404,5 +421,6 @@ NB_MODULE(_native, m)
         .def("queues", &Simulation::Queues)
         .def("links", &Simulation::Links)
         .def("packets", &Simulation::Packets)
+        .def("trace", &Simulation::Trace)
         .def("results", &Simulation::Results);
 }

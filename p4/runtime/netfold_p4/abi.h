@@ -31,7 +31,7 @@ inline ActionCall call_of(int action, const uint8_t* data, int bytes) {
 
 extern "C" {
 
-int nf_abi_version() { return 3; }
+int nf_abi_version() { return 4; }
 // Null if there is no memory for the program's state.
 void* nf_create(uint64_t seed) {
   try {
@@ -184,10 +184,12 @@ int nf_profile_has(void* h, int profile, int member, int group) {
 
 // ---- registers, counters, meters
 
-uint64_t nf_register(void* h, int index, void** data, int* element_bytes) {
+// Element i is at data + i * stride.
+uint64_t nf_register(void* h, int index, void** data, int* element_bytes, uint64_t* stride) {
   const p4::RegisterView v = p4::engine(h)->program.registers[size_t(index)];
-  *data = v.data;
+  *data = *v.data;
   *element_bytes = v.element_bytes;
+  *stride = *v.stride;
   return v.count;
 }
 uint64_t nf_counter(void* h, int index, uint64_t** packets, uint64_t** bytes) {

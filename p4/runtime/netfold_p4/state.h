@@ -1,6 +1,12 @@
 // Registers, counters and meters: state that outlives a packet.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include "bits.h"
@@ -11,31 +17,89 @@
 
 namespace p4 {
 
-// What the control plane sees of a register array: raw elements.
+// What the control plane sees of a register array, and where it is told its place.
 struct RegisterView {
-  void* data;
+  void** data;
+  uint64_t* stride;  // bytes from one element to the next
+  const void* initial;
   uint64_t count;
   int element_bytes;
 };
 
 // Reads out of bounds give zero, writes out of bounds do nothing (v1model leaves the value open; BMv2 logs it).
+// Has no memory until a RegisterMemory gives it some.
 template <class T>
 class Register {
  public:
-  explicit Register(uint64_t size, T initial = T{}) : values_(size, initial) {}
+  explicit Register(uint64_t size, T initial = T{}) : size_(size), initial_(initial) {}
   void read(T& out, uint64_t index) const {
-    const T value = index < values_.size() ? values_[index] : T{};
-    NETFOLD_TRACE_ACCESS("read", values_.data(), index, values_.size(), &value, &value, sizeof(T));
+    const T value = index < size_ ? *at(index) : T{};
+    NETFOLD_TRACE_ACCESS("read", data_, index, size_, &value, &value, sizeof(T));
     out = value;
   }
   void write(uint64_t index, T value) {
-    NETFOLD_TRACE_ACCESS("write", values_.data(), index, values_.size(), values_.data() + index, &value, sizeof(T));
-    if (index < values_.size()) values_[index] = value;
+    NETFOLD_TRACE_ACCESS("write", data_, index, size_, at(index), &value, sizeof(T));
+    if (index < size_) *at(index) = value;
   }
-  RegisterView view() { return {values_.data(), values_.size(), int(sizeof(T))}; }
+  RegisterView view() { return {&data_, &stride_, &initial_, size_, int(sizeof(T))}; }
 
  private:
-  std::vector<T> values_;
+  T* at(uint64_t index) const { return reinterpret_cast<T*>(static_cast<char*>(data_) + index * stride_); }
+
+  void* data_ = nullptr;
+  uint64_t stride_ = sizeof(T);
+  uint64_t size_;
+  T initial_;
+};
+
+// The memory of a program's registers. Arrays of the same length lie interleaved, element i of all of them side by
+// side: a program that keeps a record in as many arrays as it has fields (an aggregator in thirty and more) finds it in
+// a few cache lines instead of one for each field. Pages that are never written stay unused.
+class RegisterMemory {
+ public:
+  explicit RegisterMemory(std::vector<RegisterView>& registers) {
+    std::map<uint64_t, std::vector<RegisterView*>> by_length;
+    for (RegisterView& one : registers) by_length[one.count].push_back(&one);
+    for (auto& [count, group] : by_length) {
+      // The largest elements first, so that each is aligned.
+      std::stable_sort(group.begin(), group.end(), [](const RegisterView* x, const RegisterView* y) {
+        return alignment(*x) > alignment(*y);
+      });
+      uint64_t stride = 0;
+      for (const RegisterView* one : group) stride += rounded(uint64_t(one->element_bytes), alignment(*one));
+      stride = rounded(stride, alignment(*group.front()));
+      if (count == 0) continue;
+      if (count > ~0ull / stride) throw std::bad_alloc();
+      blocks_.emplace_back(static_cast<char*>(std::calloc(count, stride)));
+      if (!blocks_.back()) throw std::bad_alloc();
+      char* at = blocks_.back().get();
+      for (RegisterView* one : group) {
+        *one->data = at;
+        *one->stride = stride;
+        fill(*one);
+        at += rounded(uint64_t(one->element_bytes), alignment(*one));
+      }
+    }
+  }
+
+ private:
+  struct Free {
+    void operator()(char* block) const { std::free(block); }
+  };
+  static uint64_t alignment(const RegisterView& one) {
+    uint64_t most = 1;
+    while (most < 16 && uint64_t(one.element_bytes) % (2 * most) == 0) most *= 2;
+    return most;
+  }
+  static uint64_t rounded(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+  static void fill(const RegisterView& one) {
+    const auto* from = static_cast<const char*>(one.initial);
+    if (std::all_of(from, from + one.element_bytes, [](char c) { return c == 0; })) return;
+    for (uint64_t i = 0; i < one.count; ++i)
+      std::memcpy(static_cast<char*>(*one.data) + i * *one.stride, from, size_t(one.element_bytes));
+  }
+
+  std::vector<std::unique_ptr<char, Free>> blocks_;
 };
 
 class Counter {

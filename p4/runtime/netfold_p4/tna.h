@@ -84,6 +84,7 @@ class TnaSwitch {
   explicit TnaSwitch(uint64_t seed) { context_.random.seed(seed); }
 
   Program program;
+  RegisterMemory memory{program.registers};
   std::map<uint32_t, std::vector<Replica>> groups;
   std::map<uint32_t, CloneSession> sessions;  // mirror sessions
 

@@ -92,6 +92,7 @@ class Pipeline {
   virtual ~Pipeline() = default;
 
   Program program;
+  RegisterMemory memory{program.registers};
   std::map<uint32_t, std::vector<Replica>> groups;
   std::map<uint32_t, CloneSession> sessions;
 

@@ -62,6 +62,12 @@ void
 P4SwitchNode::Receive(Frame& frame, std::uint32_t ingress, Ps now)
 {
     const std::uint32_t id = frame.payload;
+    m_partials += frame.kind == Kind::Partial;
+    if (m_fabric.config.p4_trace) [[unlikely]]
+    {
+        const std::uint8_t* bytes = m_codec.pool.At(id);
+        m_trace.push_back({now, ingress, false, {bytes, bytes + frame.bytes - kFcsBytes}});
+    }
     m_manager.Receive(ingress, m_codec.pool.At(id), frame.bytes - kFcsBytes, frame.src, now);
     m_codec.pool.Release(id);
 }
@@ -69,6 +75,10 @@ P4SwitchNode::Receive(Frame& frame, std::uint32_t ingress, Ps now)
 void
 P4SwitchNode::Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t, Ps now)
 {
+    if (m_fabric.config.p4_trace) [[unlikely]]
+    {
+        m_trace.push_back({now, port, true, {data, data + bytes}});
+    }
     Frame frame;
     m_codec.Describe(data, bytes, frame);
     m_fabric.counters.results += frame.kind == Kind::Result;

@@ -19,6 +19,15 @@ struct P4Source
     std::string node;    // ... "leaf0"
 };
 
+// A packet at a port, coming in or going out.
+struct P4TraceRow
+{
+    Ps time;
+    std::uint32_t port;
+    bool out;
+    std::vector<std::uint8_t> bytes;
+};
+
 class P4SwitchNode final : public Switch, private P4Output
 {
   public:
@@ -59,6 +68,16 @@ class P4SwitchNode final : public Switch, private P4Output
 
     std::uint64_t Marks() const;
 
+    std::uint64_t Partials() const // arrived
+    {
+        return m_partials;
+    }
+
+    const std::vector<P4TraceRow>& Trace() const
+    {
+        return m_trace;
+    }
+
   private:
     void Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t source, Ps now) override;
     void Dropped(std::uint32_t port, std::uint32_t source, Ps now) override;
@@ -68,6 +87,8 @@ class P4SwitchNode final : public Switch, private P4Output
     P4Program m_program;
     P4TrafficManager m_manager;
     std::uint16_t m_address;
+    std::uint64_t m_partials{0};
+    std::vector<P4TraceRow> m_trace;
 };
 
 } // namespace netfold

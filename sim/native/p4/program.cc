@@ -10,7 +10,7 @@ namespace netfold
 namespace
 {
 
-constexpr int kAbiVersion = 3; // p4/targets/library.py
+constexpr int kAbiVersion = 4; // p4/targets/library.py
 
 template <typename Function>
 void
