@@ -47,10 +47,9 @@ class WindowPlan:
 
 @dataclass
 class Flexible:
-    """What SWASH keeps between windows: caches of boundary rows, pairs' ends, summaries; the choosers."""
+    """What SWASH keeps between windows: caches of boundary rows and summaries, choosers of rows and ends."""
 
     rows: PositionCache
-    ends: PositionCache
     tops: PositionCache
     choose_rows: Chooser
     choose_ends: Chooser | None
@@ -135,16 +134,19 @@ class SlidingWindow:
         passage = self._passage(("carry", position), lambda: [route])
         return move(state, passage, Trip(self.wire, STATES))
 
-    def ends(self, rows: Tensor) -> Tensor:
-        """Rows of the pairs' ends, from the last snapshot's output rows."""
+    def ends(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Rows of the pairs' ends, from the last snapshot's output rows, and which of them are known, bool[]:
+        all (None) unless only a share was sent. They are not cached: both workers of a pair learn at the same
+        time, and each would follow where the other has been.
+        """
         route = self.engine.local.routes(self.plan.last).decode
         assert route is not None
-        flexible, plan = self._flexible, self.plan
-        if flexible is None or flexible.choose_ends is None:
-            return move(rows, Passage(route, self.engine.device), Trip(self.wire, BOUNDARY))
-        part = self._part(flexible.choose_ends, route, 0)
-        use = CacheUse(flexible.ends, "ends", plan.number, plan.time, flexible.seen)
-        return move(rows, Passage(part, self.engine.device), Trip(self.wire, BOUNDARY, use))
+        known = None
+        if self._flexible is not None and self._flexible.choose_ends is not None:
+            route = self._part(self._flexible.choose_ends, route, 0)
+            known = torch.ones(route.rows_out, dtype=torch.bool, device=self.engine.device)
+            known[torch.from_numpy(route.cached_to).to(self.engine.device)] = False
+        return move(rows, Passage(route, self.engine.device), Trip(self.wire, BOUNDARY)), known
 
     def top(self, rows: list[Tensor], scorer: Tensor, count: int, site: str) -> list[Tensor]:
         """As `Window`; a window that does not communicate takes the summaries of the one before."""

@@ -147,13 +147,12 @@ class DynamicTraining:
         def cache(positions: int, rows: int) -> PositionCache:
             return PositionCache(sets, windows, positions, rows, self.device)
 
-        rows, ends = cache(job.window, len(index.halo)), cache(1, 0 if pairs is None else len(pairs.halo))
-        choose_ends = None
+        rows, choose_ends = cache(job.window, len(index.halo)), None
         if pairs is not None:
-            choose_ends = Chooser(pairs, ends, windows, options.choose, options.seed + 1)
+            none = PositionCache(0, windows, 1, 0, self.device)
+            choose_ends = Chooser(pairs, none, windows, options.choose, options.seed + 1)
         return Flexible(
             rows,
-            ends,
             cache(job.window, 1),
             Chooser(index, rows, windows, options.choose, options.seed),
             choose_ends,
@@ -259,8 +258,11 @@ class DynamicTraining:
         assert target is not None
         wanted = torch.from_numpy(target.values).to(self.device)
         if self.job.kind == "link":
-            ends = window.ends(rows)
+            ends, known = window.ends(rows)
             left, right = (torch.from_numpy(side).to(self.device) for side in (target.left, target.right))
+            if known is not None:
+                used = known[left] & known[right]
+                left, right, wanted = left[used], right[used], wanted[used]
             return self.model.score_pairs(ends[left], ends[right]), wanted.to(self.dtype)
         predicted = self.model.predict(rows[torch.from_numpy(target.rows).to(self.device)])
         return predicted, wanted.to(self.dtype) if self.job.kind == "regression" else wanted
@@ -293,7 +295,7 @@ class DynamicTraining:
         times.
         """
         rank, workers = self.job.local.rank, self.job.local.workers
-        mine_rows = [row for row in self.window_rows if row["epoch"] == epoch]
+        mine_rows = self.window_rows[-len(self.job.windows[0]) :]
         sums = [f"{kind}_bytes" for kind in KINDS if kind != "control"]
         sums += ["fresh_rows", "cached_rows", "missing_rows", "distance_sum", "age_sum"]
         values = [loss / len(self.job.windows[0]), float(stop)]
@@ -339,7 +341,7 @@ class DynamicTraining:
         flexible = self.engine.flexible
         if flexible is not None:
             choosers = [c for c in (flexible.choose_rows, flexible.choose_ends) if c is not None]
-            state["caches"] = [cache.state() for cache in (flexible.rows, flexible.ends, flexible.tops)]
+            state["caches"] = [cache.state() for cache in (flexible.rows, flexible.tops)]
             state["chosen"] = [[torch.from_numpy(part) for part in c.state()] for c in choosers]
             state["seen"] = asdict(self.seen)
         self.checkpoints.save(epoch, state, self._plain.barrier)
@@ -360,9 +362,7 @@ class DynamicTraining:
         self.wire.sent = state["sent"]
         flexible = self.engine.flexible
         if flexible is not None:
-            for cache, kept in zip(
-                (flexible.rows, flexible.ends, flexible.tops), state["caches"], strict=True
-            ):
+            for cache, kept in zip((flexible.rows, flexible.tops), state["caches"], strict=True):
                 cache.restore(kept)
             choosers = [c for c in (flexible.choose_rows, flexible.choose_ends) if c is not None]
             for chooser, parts in zip(choosers, state["chosen"], strict=True):
@@ -385,7 +385,7 @@ class DynamicTraining:
             tops = []
             if options.model == "evolvegcn":
                 tops = [hidden * wide for wide in (width, *[hidden] * (options.layers - 1))]
-            caches = (flexible.rows, sites), (flexible.ends, [hidden]), (flexible.tops, tops)
+            caches = (flexible.rows, sites), (flexible.tops, tops)
             row["cache_bytes"] = sum(cache.held_bytes for cache, _ in caches)
             row["cache_most_bytes"] = sum(cache.bound_bytes(widths, item) for cache, widths in caches)
             choosers = [c for c in (flexible.choose_rows, flexible.choose_ends) if c is not None]
