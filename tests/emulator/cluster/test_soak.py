@@ -76,6 +76,9 @@ def soak(case: Any, rules: list[str], seconds: float, seed: int, rest: float) ->
             growth.look([os.getpid(), *pids])
             time.sleep(rest * (time.monotonic() - before))
         growth.check()
+        deadline = time.monotonic() + 10  # frames that faults hold back leave when their time has come
+        while any(made.buffers_in_use()) and time.monotonic() < deadline:
+            time.sleep(0.05)
         assert made.buffers_in_use() == [0] * len(made.workers)
         measured = made.measured()
     counted = Counter(propagations=done, restarts=measured.switches.get("restarts", 0), **measured.faults)
