@@ -5,10 +5,10 @@ hold snapshots in which its edges still live. Only the frequently used ones are 
 that frequency, are merged into one graph that METIS splits. Every vertex lies on one worker in all snapshots,
 so recurrent states never travel.
 
-The published account leaves three things open, decided here: of originals used equally often, as all but the
-first and last are when there are many, those kept are spread evenly over time; `keep` is their share; and
-vertices of which the kept ones tell little (fewer than FEW edges) are placed afterwards, where most of their
-neighbours in all originals are, as far as there is room.
+The published account leaves three things open, decided here: of originals used equally often, as all but
+the first and last are when there are many, those kept are spread evenly over time; `keep` is their share
+(and ten at least); and vertices of which the kept ones tell little (fewer than FEW edges) are placed
+afterwards, where most of their neighbours in all originals are, as far as there is room.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from workloads.graphs.dynamic import DynamicGraph
 from workloads.partition.weighted import weighted_split
 
-KEEP = 0.2
+KEEP, LEAST = 0.2, 10
 IMBALANCE = 0.03  # METIS's own for k-way
 FEW, PASSES = 5, 1
 
@@ -38,8 +38,10 @@ def usage_frequency(snapshots: int, window: int, lifetime: int) -> npt.NDArray[n
 
 
 def frequent_snapshots(frequency: npt.NDArray[np.int64], keep: float) -> npt.NDArray[np.int64]:
-    """Ascending numbers of the ceil(keep * T) most used originals; equals are taken evenly over time."""
-    count = max(1, math.ceil(keep * len(frequency)))
+    """Ascending numbers of the ceil(keep * T) most used originals, or LEAST if those are more; equals are
+    taken evenly over time.
+    """
+    count = min(len(frequency), max(LEAST, math.ceil(keep * len(frequency))))
     threshold = np.sort(frequency)[-count]
     above = np.flatnonzero(frequency > threshold)
     equal = np.flatnonzero(frequency == threshold)
