@@ -208,11 +208,31 @@ def trained(graph: Any, options: dict[str, Any]) -> dict[str, float]:
     }
 
 
+def first_digits(source: str) -> Any:
+    """`digits`, or `digits:N`, the first N, joined to their 8 nearest among them."""
+    import numpy as np
+    from bench_accuracy import digits
+    from sklearn.neighbors import kneighbors_graph
+
+    from workloads.graphs.csr import build_csr
+    from workloads.graphs.graph import make_graph
+
+    whole = digits()
+    if source == "digits":
+        return whole
+    n = int(source.partition(":")[2])
+    features = whole.features[:n].copy()
+    near = kneighbors_graph(features, 8).tocoo()
+    csr = build_csr(n, near.row.astype(np.int32), near.col.astype(np.int32))
+    labels = whole.labels[:n].copy()
+    shape = {"feature_width": whole.feature_width, "num_classes": whole.num_classes}
+    return make_graph(source, csr, whole.provenance, features=features, labels=labels, **shape)
+
+
 def convergence(args: argparse.Namespace) -> None:
     """Mean and deviation of the test accuracy at the best validation score."""
     import numpy as np
     import torch
-    from bench_accuracy import digits
 
     from workloads.graphs import load_graph
 
@@ -222,7 +242,7 @@ def convergence(args: argparse.Namespace) -> None:
     )
     print("|---|---|---|---|---|---|---|---|")
     for source in args.graphs.split(","):
-        graph = digits() if source == "digits" else load_graph(source)
+        graph = first_digits(source) if source.startswith("digits") else load_graph(source)
         for variant in args.variants.split(","):
             runs = []
             for seed in range(1, args.seeds + 1):

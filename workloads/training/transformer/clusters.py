@@ -20,7 +20,8 @@ from workloads.training.transformer.structure import Bytes
 class ClusterLayout:
     """tile_ptr: int64[ceil(rows/side)+1], a row block's tiles; tile_columns: int32[tiles], the column block
     of each, ascending; tile_classes: uint8[tiles, side keys, side queries], 0: no pair; rest: the other
-    pairs. moved: pairs that reformation gave another place.
+    pairs. moved: pairs that reformation gave another place; reformed_share: of the clusters
+    beside the diagonal that have pairs, how many it reformed.
     """
 
     rows: int
@@ -31,6 +32,7 @@ class ClusterLayout:
     tile_classes: Bytes
     rest: PairLayout
     moved: int = 0
+    reformed_share: float = 0.0
     handles: dict[bool, Any] = field(default_factory=dict, repr=False)
     _pairs: list[PairLayout] = field(default_factory=list, repr=False)
 

@@ -25,6 +25,7 @@ from workloads.training.failure import out_of_memory
 from workloads.training.job import Trained
 from workloads.training.launch import WorkerError, run_cluster
 from workloads.training.prepare import Keeping
+from workloads.training.transformer.fits import LESS_MEMORY
 from workloads.training.transformer.graph_set import GraphSet, families
 from workloads.training.transformer.names import SET_PREFIX
 from workloads.training.transformer.options import TransformerOptions
@@ -33,10 +34,6 @@ from workloads.training.transformer.records import settings, write_run
 from workloads.training.transformer.worker import train_transformer
 
 INTERRUPTED, MOST_WORKERS = 130, 64
-_LESS_MEMORY = (
-    "use --system torchgt or gp-sparse, whose memory grows with edges, a smaller --hidden, fewer --layers "
-    "or more --workers on more machines"
-)
 
 
 def train_graph_transformer(args: argparse.Namespace) -> int:
@@ -66,7 +63,7 @@ def train_graph_transformer(args: argparse.Namespace) -> int:
         raise
     except Exception as error:
         if not isinstance(error, InputError) and out_of_memory(error):
-            raise InputError(f"train: out of memory; {_LESS_MEMORY}") from None
+            raise InputError(f"train: out of memory; {LESS_MEMORY}") from None
         raise
     figures = write_run(folder, about, run, prepared=prepared, data=data, options=options)
     if not args.checkpoint_every and not run.interrupted:

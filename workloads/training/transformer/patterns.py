@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,10 +90,12 @@ class Patterns:
 
     def _distances(self, device: torch.device) -> Tensor:
         if self._classes is None:
+            start = time.perf_counter_ns()
             whole = self.tokens.topology
             classes = distance_classes(whole.indptr, whole.indices, whole.classes)
             mine = classes[self.queries[0] : self.queries[1]].astype(np.int32)
             self._classes = torch.from_numpy(mine).to(device)
+            self.made_ns += time.perf_counter_ns() - start
         return self._classes
 
     def _per_graph(self, kind: str, states: tuple[Tensor, Tensor, Tensor], table: Tensor | None) -> Tensor:
@@ -115,8 +117,10 @@ class Patterns:
 
 
 def cut(layout: ClusterLayout, first: int, last: int, tiling: Tiling) -> ClusterLayout:
-    """The layout of queries first..last-1 alone; its tiles' grid starts at the first of them."""
-    return tiled(layout.as_pairs().slice(first, last), tiling.side, tiling.least)
+    """The layout of queries first..last-1 alone, tiled from the first of them; moved: an even share."""
+    part = tiled(layout.as_pairs().slice(first, last), tiling.side, tiling.least)
+    moved = round(layout.moved * part.pairs / max(1, layout.pairs))
+    return replace(part, moved=moved, reformed_share=layout.reformed_share)
 
 
 def layout_row(layout: ClusterLayout) -> dict[str, Any]:
@@ -125,6 +129,7 @@ def layout_row(layout: ClusterLayout) -> dict[str, Any]:
         "pairs": layout.pairs,
         "moved_pairs": layout.moved,
         "moved_share": layout.moved / max(1, layout.pairs),
+        "reformed_share": layout.reformed_share,
         "tiles": layout.tiles,
         "tiled_pairs": layout.tiled_pairs,
         "tile_fill": layout.tiled_pairs / max(1, layout.tiles * layout.side**2),

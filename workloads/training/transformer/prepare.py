@@ -20,6 +20,7 @@ from workloads.graphs.graph import Graph
 from workloads.training.data import TEST, TRAIN, VALIDATION, TrainingData
 from workloads.training.prepare import Keeping
 from workloads.training.transformer.conditions import Conditions, check_conditions
+from workloads.training.transformer.fits import check_fits
 from workloads.training.transformer.graph_set import GraphSet, batches, with_virtual
 from workloads.training.transformer.layout import PairLayout, permuted, topology
 from workloads.training.transformer.measure import Choice, attention_ns, choose, pays_from, reform_error
@@ -102,6 +103,7 @@ def prepare_graph(
 ) -> Prepared:
     """One graph as one sequence. kept: (k, d_b, pairs of a tile) of a run that goes on, else measured."""
     check_workers(options, graph.num_vertices, workers)
+    check_fits(options, graph.num_vertices, workers, device)
     costs: dict[str, float] = {}
     with _timed(costs, "structure"):
         pairs = topology(graph)

@@ -9,6 +9,8 @@ vertices: the loss that the auto tuner watches. Clusters (a, b) and (b, a) are r
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -67,7 +69,9 @@ def reformed(
         np.concatenate([column[keep], new_column, new_row]),
     )
     every: Bytes = np.concatenate([layout.classes[keep], new_classes, new_classes])
-    return tiled(from_pairs(layout.rows, layout.columns, ends, every), side, least, 2 * moved)
+    result = tiled(from_pairs(layout.rows, layout.columns, ends, every), side, least, 2 * moved)
+    share = chosen.sum() / np.count_nonzero(np.triu(shares, 1))
+    return replace(result, reformed_share=float(share))
 
 
 def _compacted(

@@ -16,9 +16,11 @@ from workloads.errors import InputError
 from workloads.training.checkpoint import Checkpoints
 from workloads.training.coordinator import Report, coordinate
 from workloads.training.device import backend
+from workloads.training.failure import out_of_memory
 from workloads.training.job import Trained
 from workloads.training.memory import kept_for_backward, peak_bytes
 from workloads.training.score import loss_sum, ratio, score_parts
+from workloads.training.transformer.fits import LESS_MEMORY
 from workloads.training.transformer.model import GraphTransformer, Inputs
 from workloads.training.transformer.parallel import Gather, Ring, ToHeads, ToTokens, even_bounds
 from workloads.training.transformer.patterns import Patterns, layout_row
@@ -53,9 +55,14 @@ def train_transformer(
         timeout=timedelta(seconds=START_S),
     )
     group = dist.new_group(timeout=timedelta(seconds=job.options.timeout_s))
-    training = TransformerTraining(job, device, Wire(local.rank, local.workers, group, device))
-    training.run(report, stop)
-    result = training.gathered()
+    try:
+        training = TransformerTraining(job, device, Wire(local.rank, local.workers, group, device))
+        training.run(report, stop)
+        result = training.gathered()
+    except Exception as error:
+        if out_of_memory(error):
+            raise InputError(f"out of memory; {LESS_MEMORY}") from error
+        raise
     dist.destroy_process_group()
     return result
 

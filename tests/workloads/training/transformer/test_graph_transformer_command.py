@@ -116,6 +116,10 @@ def test_what_was_measured_is_kept_when_a_run_goes_on(tmp_path, capsys):
         (["--system", "torchgt", "--graph", "ring:10"], "no labels"),
         (["--system", "dgl", "--precision", "bfloat16"], "precision: 'bfloat16' given"),
         (["--system", "torchgt", "--resume"], "resume: there is no"),
+        (
+            ["--system", "gp-raw", "--graph", "planted:100000"],
+            "gp-raw needs about 2280.0 GB for the matrices",
+        ),
     ],
 )
 def test_bad_input_is_one_line(arguments, told, tmp_path, capsys):

@@ -234,6 +234,7 @@ def test_errors_of_every_step_are_recorded(debian_part, run_threads):
     assert rows[-1]["moved_pairs"] > 0 and rows[-1]["error"] > 0
     moved = [row["moved_pairs"] for row in rows]
     assert moved == sorted(moved)
+    assert 0 < rows[-1]["reformed_share"] <= 1 and rows[0]["reformed_share"] == 0
     assert training.rows[0]["moved_pairs"] == rows[1]["moved_pairs"]  # training starts at beta_G
     assert set(prepared.costs) == {
         "structure_s",
