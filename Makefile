@@ -22,7 +22,7 @@ check: .venv/.installed  ## lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# The full-size graph and plan take minutes more: make bench BENCH="sim p4 graphs plan train accuracy"
+# The full-size graph and plan take minutes more: make bench BENCH="sim p4 graphs plan train accuracy torchgt"
 BENCH ?= sim p4 emulator
 bench: .venv/.installed  ## the simulation beside stock ns-3 forwarding, the P4 engine, the emulator's hosts and switch
 	$(BIN)/python -m tests.benchmarks $(BENCH)
