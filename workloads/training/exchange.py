@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,56 +27,9 @@ from workloads.training.lanes import Ticket, make_lane
 from workloads.training.local_graph import LocalGraph
 from workloads.training.message import check, decode, encode, message_size
 from workloads.training.quantise import NotFiniteError
+from workloads.training.rounds import Round, mixed, sampled
+from workloads.training.traffic import BACKWARD, FORWARD, EpochPlan, Traffic
 from workloads.training.wire import Wire
-
-FORWARD, BACKWARD, REFETCH = "forward", "backward", "refetch"
-
-
-@dataclass(frozen=True)
-class EpochPlan:
-    """How one epoch exchanges.
-
-    epoch: 0-based. stale: use the previous epoch's messages (its first epoch must not be). keep: the next
-    epoch may be stale, so this one's messages must last. bits: uint8[ni+nh], the bit width of each local
-    vertex's messages, or None for exact values. share: probability that a halo vertex takes part this epoch,
-    its embedding scaled by 1/share (BNS-GCN). sequential: one peer after the other (SAR).
-    """
-
-    epoch: int
-    stale: bool = False
-    keep: bool = False
-    bits: Tensor | None = None
-    share: float = 1.0
-    sequential: bool = False
-
-
-@dataclass
-class Traffic:
-    """What one worker sent in one exchange, and how long it took: of the transfer (encoding and decoding
-    included), of encoding and decoding alone (on the host), and of waiting. message_epoch: the epoch whose
-    messages were used. values: how many values the bytes stand for.
-    """
-
-    epoch: int
-    layer: int
-    direction: str
-    stale: bool
-    message_epoch: int = -1
-    values: int = 0
-    main_bytes: int = 0
-    scale_bytes: int = 0
-    transfer_ns: int = 0
-    encode_ns: int = 0
-    decode_ns: int = 0
-    wait_ns: int = 0
-
-
-@dataclass
-class _Round:
-    """The peers' rows of one exchange, as the plan of its epoch has them."""
-
-    send: list[Tensor] = field(default_factory=list)
-    receive: list[Tensor] = field(default_factory=list)
 
 
 @dataclass
@@ -99,7 +52,8 @@ class Exchange:
         self._receive = [torch.arange(starts[q], starts[q + 1]) for q in range(local.workers)]
         self.lane = make_lane(self._device)
         self._buffers: dict[tuple[int, str], list[_Buffer]] = {}
-        self._plan, self._round = EpochPlan(-1), _Round(self._send, self._receive)
+        self._plan, self._whole = EpochPlan(-1), Round(self._send, self._receive)
+        self._round = self._whole
         self._timing: list[tuple[Traffic, Ticket]] = []
         self._unchecked: list[Tensor] = []
         self._places: dict[int, Tensor] = {}
@@ -110,9 +64,10 @@ class Exchange:
         """Exchange by this plan from now on."""
         self._plan = plan
         if plan.share >= 1:
-            self._round = _Round(self._send, self._receive)
+            self._round = self._whole
         else:
-            self._round, self._places = self._sampled(plan), {}
+            where = (self._seed, plan.epoch)
+            self._round, self._places = sampled(self._whole, self.local.rank, plan.share, where), {}
 
     @property
     def sequential(self) -> bool:
@@ -182,8 +137,7 @@ class Exchange:
         """The backward exchange: float[ni, w], what the other workers' halo gradients add to inner rows."""
         if self._plan.share < 1:
             halo = halo / self._plan.share
-        home = _Round(self._round.receive, self._round.send)
-        return self._swap(halo, home, layer, BACKWARD, len(self.local.inner))
+        return self._swap(halo, self._round.reversed(), layer, BACKWARD, len(self.local.inner))
 
     def blocks(self, inner: Tensor, layer: int, direction: str) -> Iterator[tuple[int, Tensor]]:
         """(peer, its rows of the halo), one peer after the other; each may be dropped before the next comes.
@@ -233,50 +187,42 @@ class Exchange:
         record.wait_ns += time.perf_counter_ns() - start
         record.transfer_ns = record.wait_ns
 
-    def _swap(self, rows: Tensor, rounds: _Round, layer: int, direction: str, count: int) -> Tensor:
+    def _swap(self, rows: Tensor, round_: Round, layer: int, direction: str, count: int) -> Tensor:
         """Hand one exchange to the lane; returns the rows to use now, float[count, w]."""
         plan, ni, width, dtype = self._plan, len(self.local.inner), rows.shape[1], rows.dtype
         sending, coming = (0, ni) if direction == FORWARD else (ni, 0)
-        outgoing = [rows[self._at(at)] for at in rounds.send]
-        for values in outgoing:
-            self.lane.lend(values)
-        sent, arriving = (
-            [self._bits(at, first) for at in side]
-            for side, first in ((rounds.send, sending), (rounds.receive, coming))
-        )
         record = self._record(layer, direction)
-        for values, bits in zip(outgoing, sent, strict=True):
+        outgoing, messages_in = [], []
+        for peer, at in enumerate(round_.send):
+            values, bits = rows[self._at(at)], self._bits(at, sending)
+            self.lane.lend(values)
             size = message_size(len(values), width, bits, dtype)
             record.values += values.numel()
             record.main_bytes += size.main_bytes
             record.scale_bytes += size.scale_bytes
-        pair = self._buffers.setdefault((layer, direction), []) if plan.keep or plan.stale else []
-        if plan.stale and not pair:
-            raise RuntimeError(f"layer {layer} {direction}: a stale epoch has no epoch before it")
-        previous = pair[-1] if pair else None
-        buffer = pair.pop(0) if len(pair) == 2 else _Buffer(rows.new_empty(count, width))
-        pair.append(buffer)
-        seeds = [self._rounding_seed(direction, layer, peer) for peer in range(self.local.workers)]
+            # The rounding follows from where and when, not from what was rounded before.
+            rank = self.local.rank
+            seed = mixed(self._seed, plan.epoch + 1, layer, direction == BACKWARD, rank, peer)
+            outgoing.append((values, bits, seed))
+        for at in round_.receive:
+            messages_in.append((at, self._bits(at, coming)))
+        buffer, previous = self._next_buffer(layer, direction, rows.new_empty(0, width), count)
 
         def transfer() -> None:
             start = time.perf_counter_ns()
             try:
-                messages = [
-                    encode(v, b, seed, self._unchecked)
-                    for v, b, seed in zip(outgoing, sent, seeds, strict=True)
-                ]
+                messages = [encode(*message, self._unchecked) for message in outgoing]
             except NotFiniteError:
                 what = "embeddings" if direction == FORWARD else "gradients"
                 raise NotFiniteError(f"the {what} of layer {layer}, epoch {plan.epoch}; lower --lr") from None
             record.encode_ns = time.perf_counter_ns() - start
-            counts = [len(at) for at in rounds.receive]
-            sizes = [message_size(n, width, b, dtype).total for n, b in zip(counts, arriving, strict=True)]
+            sizes = [message_size(len(at), width, bits, dtype).total for at, bits in messages_in]
             received = self._wire.all_to_all(messages, sizes)
             start = time.perf_counter_ns()
             if direction == BACKWARD or plan.share < 1:
                 buffer.rows.zero_()
-            for at, message, n, b in zip(rounds.receive, received, counts, arriving, strict=True):
-                values = decode(message, n, width, b, dtype)
+            for (at, bits), message in zip(messages_in, received, strict=True):
+                values = decode(message, len(at), width, bits, dtype)
                 if direction == BACKWARD:
                     buffer.rows.index_add_(0, self._at(at), values)
                 else:
@@ -286,13 +232,30 @@ class Exchange:
 
         buffer.ticket = self.lane.submit(transfer)
         self._timing.append((record, buffer.ticket))
-        wanted = previous if plan.stale and previous is not None else buffer
+        return self._arrived(buffer if previous is None else previous, record)
+
+    def _next_buffer(
+        self, layer: int, direction: str, like: Tensor, count: int
+    ) -> tuple[_Buffer, _Buffer | None]:
+        """(the buffer that this exchange writes, what a stale epoch reads instead). like: float[0, w]."""
+        plan = self._plan
+        pair = self._buffers.setdefault((layer, direction), []) if plan.keep or plan.stale else []
+        if plan.stale and not pair:
+            raise RuntimeError(f"layer {layer} {direction}: a stale epoch has no epoch before it")
+        previous = pair[-1] if plan.stale else None
+        buffer = pair.pop(0) if len(pair) == 2 else _Buffer(like.new_empty(count, like.shape[1]))
+        pair.append(buffer)
+        return buffer, previous
+
+    def _arrived(self, wanted: _Buffer, record: Traffic) -> Tensor:
+        """The buffer's rows, once its transfer is done."""
         start = time.perf_counter_ns()
         if wanted.ticket is not None:  # none: it comes from a checkpoint
             wanted.ticket.wait()
         record.wait_ns = time.perf_counter_ns() - start
         record.message_epoch = wanted.epoch
-        self.held_bytes = max(self.held_bytes, wanted.rows.nbytes if direction == FORWARD else 0)
+        forward = record.direction == FORWARD
+        self.held_bytes = max(self.held_bytes, wanted.rows.nbytes if forward else 0)
         return wanted.rows.detach()
 
     def _bits(self, at: Tensor, first: int) -> Tensor | None:
@@ -307,28 +270,6 @@ class Exchange:
         if place is None:
             place = self._places[id(rows)] = rows.to(self._device)
         return place
-
-    def _rounding_seed(self, direction: str, layer: int, peer: int) -> int:
-        where = [self._seed, self._plan.epoch + 1, layer, direction == BACKWARD, self.local.rank, peer]
-        return _mixed(where)
-
-    def _sampled(self, plan: EpochPlan) -> _Round:
-        """Each pair draws its halo vertices from a seed both know: the choice itself costs no bytes."""
-        rank, chosen = self.local.rank, _Round()
-        for peer in range(self.local.workers):
-            for rows, where, receiver, owner in (
-                (self._send[peer], chosen.send, peer, rank),
-                (self._receive[peer], chosen.receive, rank, peer),
-            ):
-                seed = _mixed([self._seed, plan.epoch, receiver, owner])
-                draw = torch.rand(len(rows), generator=torch.Generator().manual_seed(seed))
-                where.append(rows[draw < plan.share])
-        return chosen
-
-
-def _mixed(parts: list[Any]) -> int:
-    words = np.random.SeedSequence([int(part) for part in parts]).generate_state(2, np.uint32)
-    return int(words[0]) << 31 ^ int(words[1])
 
 
 class _Halo(torch.autograd.Function):

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from workloads.training.adjacency import Adjacency, Block
-from workloads.training.exchange import FORWARD, REFETCH, Exchange
+from workloads.training.exchange import Exchange
+from workloads.training.traffic import FORWARD, REFETCH
 
 SLOPE = 0.2  # of GAT's LeakyReLU
 

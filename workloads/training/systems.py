@@ -14,9 +14,9 @@ import numpy.typing as npt
 import torch
 
 from workloads.training.controller import LOWEST_BITS, Controller
-from workloads.training.exchange import EpochPlan
 from workloads.training.extractor import node_bits
 from workloads.training.options import TrainOptions
+from workloads.training.traffic import EpochPlan
 
 
 class System(Protocol):

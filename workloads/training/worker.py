@@ -18,13 +18,14 @@ from workloads.training.adjacency import Adjacency
 from workloads.training.checkpoint import Checkpoints
 from workloads.training.coordinator import KINDS, Epoch, Report, coordinate
 from workloads.training.device import backend
-from workloads.training.exchange import BACKWARD, EpochPlan, Exchange, Traffic
+from workloads.training.exchange import Exchange
 from workloads.training.extractor import LEVELS, node_bits
 from workloads.training.job import Job, Trained
 from workloads.training.memory import kept_for_backward, peak_bytes
 from workloads.training.models import MODELS, Model
 from workloads.training.score import loss_sum, ratio, score_parts
 from workloads.training.systems import System, make_system
+from workloads.training.traffic import BACKWARD, EpochPlan, Traffic
 from workloads.training.view import View
 from workloads.training.wire import Wire
 

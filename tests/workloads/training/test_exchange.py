@@ -14,8 +14,9 @@ from workloads.graphs import load_graph
 from workloads.partition import partition_graph
 from workloads.training import lanes
 from workloads.training.adjacency import Adjacency
-from workloads.training.exchange import EpochPlan, Exchange
+from workloads.training.exchange import Exchange
 from workloads.training.local_graph import local_graph
+from workloads.training.traffic import EpochPlan
 from workloads.training.view import View
 
 
