@@ -9,7 +9,6 @@ name being two.
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,8 +107,10 @@ def read_jodie(path: Path) -> EdgeStream:
     if not np.isin(labels, (0, 1)).all():
         raise InputError(f"{path}: state_label {labels[~np.isin(labels, (0, 1))][0]:g}; allowed: 0 and 1")
     features = np.stack(table[4:], axis=1) if columns > 4 else np.zeros((len(labels), 0))
+    with np.errstate(over="ignore"):  # what lies beyond float32 becomes infinite, and is refused by its row
+        narrow = features.astype(np.float32)
     return _stream(
-        path, table[0], table[1], table[2], bipartite=True, features=features.astype(np.float32),
+        path, table[0], table[1], table[2], bipartite=True, features=narrow,
         labels=labels.astype(np.int64) if labels.any() else None,
     )  # fmt: skip
 
@@ -117,7 +118,7 @@ def read_jodie(path: Path) -> EdgeStream:
 def read_tgb(path: Path) -> EdgeStream:
     """A csv of TGB. Raises InputError (file, what)."""
     line, _ = first_line(path)
-    names = [name.strip().lower() for name in next(csv.reader([line]))]
+    names = [name.strip().strip('"').lower() for name in line.split(",")]
     places = [_find(names, allowed) for allowed in (_SOURCES, _TARGETS, _TIMES)]
     if min(places) < 0:
         raise InputError(
