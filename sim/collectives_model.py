@@ -25,10 +25,10 @@ from workloads.files import write_whole
 from workloads.parallel.curve import Curve, make_curve
 from workloads.systems import SYSTEMS
 
-SMALLEST_BYTES = 1_000
+SMALLEST_BYTES = 2_000
 GROWTH = 8
 POINTS = 6
-MOST_HOPS = 2_000_000  # of the largest simulated size: about half a second
+MOST_HOPS = 500_000  # of the largest simulated size: about a tenth of a second
 _VERSION = "netfold-collectives-1"
 
 

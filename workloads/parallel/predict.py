@@ -198,6 +198,9 @@ def _network(predictor: Predictor, scheme: Scheme) -> Prediction:
     _update(predictor, scheme, own, slowest)
     slowest.scale(slowest.factor)
     memory = _network_memory(scheme, trace, kept, work, (own, widths[0]))
+    # The loss keeps its targets' probabilities; METIS spreads targets over parts about evenly.
+    targets = task.train_total / (scheme.data * scheme.accumulate * scheme.partition)
+    memory["activations"] += VALUE_BYTES * targets * data.num_classes
     step = sum(slowest.compute_ns.values()) + sum(slowest.transfer_ns.values())
     return Prediction(
         scheme, step, slowest.compute_ns, slowest.transfer_ns, slowest.sent_bytes, memory, work.sampled

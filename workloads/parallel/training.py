@@ -130,7 +130,8 @@ class Training:
         adjacency = Adjacency(piece.local, self.dtype)
         features = torch.tensor(data.features[piece.vertices], dtype=self.dtype)
         labels, targets = self._targets(piece.vertices, piece.targets)
-        self._resident += [features, *adjacency.weights.values()]
+        graph = [value for value in vars(adjacency).values() if isinstance(value, Tensor)]
+        self._resident += [features, *adjacency.weights.values(), *graph]
         ids = torch.from_numpy(piece.vertices.astype(np.int32))
 
         def compute() -> Tensor:

@@ -31,6 +31,7 @@ from workloads.training.data import training_data
 from workloads.training.local_graph import local_graph
 from workloads.training.transformer import attention
 from workloads.training.transformer.layout import topology
+from workloads.training.transformer.structure import CLASSES
 
 
 @dataclass
@@ -129,7 +130,7 @@ def test_topk_attention_of_all_neighbours_is_sparse_attention_and_of_few_the_str
     ell = ell_layout(layout)
     torch.manual_seed(3)
     q, k, v = (torch.rand(2, 34, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
-    table = torch.rand(2, 64, dtype=torch.float64)
+    table = torch.rand(2, CLASSES, dtype=torch.float64)
     every = topk_attention(q, k, v, ell, most=99, table=table)
     exact = attention.sparse(q, k, v, layout, table)
     assert torch.allclose(every, exact, rtol=1e-10)
