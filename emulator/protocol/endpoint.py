@@ -36,12 +36,13 @@ from emulator.protocol.frames import (
     sending,
 )
 from emulator.protocol.gate import Gate
+from emulator.protocol.intake import Intake
 from emulator.protocol.layout import Exchange, Share
 from emulator.protocol.pulls import pull_frames
 from emulator.protocol.receiver import Receiver
 from emulator.protocol.rtt import RttEstimator
 from emulator.protocol.sender import Sender
-from emulator.wire import PULL, SATURATED, VALUES_PER_PACKET, PacketType
+from emulator.wire import PULL, VALUES_PER_PACKET, PacketType
 
 NEVER = 2**62
 EARLY_MOST = 1 << 14  # frames of the next exchange that are kept
@@ -82,6 +83,7 @@ class Endpoint:
         self.missing: tuple[int, ...] = ()
         self._maker = FrameMaker(job)
         self._gate = Gate(job, self.counters.dropped)
+        self._intake = Intake(job, self._gate, self.counters)
         self._notices = NotificationPoint(job.workers, dcqcn.cnp_interval_ns)
         self._control: list[Frames] = []
         self._early: list[Frames] = []
@@ -231,22 +233,21 @@ class Endpoint:
 
     def _take(self, got: Arrived, now_ns: int) -> None:
         """Frames of the current exchange."""
-        exchange, receiver = self.exchange, self._receiver
-        assert exchange is not None and receiver is not None
-        got = self._gate.only(
-            got, "vertex", lambda a: (a.vertex < exchange.num_slots) | (a.type == PacketType.PULL)
-        )
-        got = self._gate.only(got, "chunk", lambda a: a.chunk < exchange.chunks)
+        exchange, receiver, sender = self.exchange, self._receiver, self._sender
+        assert exchange is not None and receiver is not None and sender is not None
+        got = self._intake.within(got, exchange)
         new = 0
-        results = got.type == PacketType.RESULT
+        results, directs, pulls = (
+            got.type == kind for kind in (PacketType.RESULT, PacketType.DIRECT, PacketType.PULL)
+        )
         if results.any():
-            new += self._take_results(got.keep(results), exchange, receiver)
-        directs = got.type == PacketType.DIRECT
+            new += self._intake.results(got.keep(results), exchange, receiver)
         if directs.any():
-            new += self._take_contributions(got.keep(directs), exchange, receiver, now_ns)
-        pulls = got.type == PacketType.PULL
+            contributions = self._intake.contributions(got.keep(directs), exchange, receiver)
+            self._answered(contributions, now_ns)
+            new += contributions
         if pulls.any():
-            self._take_pulls(got.keep(pulls), exchange)
+            self._intake.pulls(got.keep(pulls), exchange, sender)
         if new:
             self.progress_ns = now_ns
             self.rtt.progressed()
@@ -254,57 +255,13 @@ class Endpoint:
                 self._due_ns = min(self._due_ns, now_ns) if receiver.bypassed.any() else self._due_ns
         self._advance(now_ns)
 
-    def _take_results(self, got: Arrived, exchange: Exchange, receiver: Receiver) -> int:
-        def mine(a: Arrived) -> npt.NDArray[np.bool_]:
-            return (exchange.own_of[a.vertex] >= 0) & (a.worker == self.job.worker) & exchange.in_network
-
-        got = self._gate.only(got, "owner", mine)
-        got = self._gate.only(got, "count", lambda a: a.count == exchange.expected[exchange.own_of[a.vertex]])
-        if not len(got):
-            return 0
-        new = receiver.results(exchange.own_of[got.vertex], got.chunk, got.values)
-        self.counters.results += new
-        self.counters.duplicates += len(got) - new
-        self.counters.saturated += int(((got.flags & SATURATED) != 0).sum())
-        return new
-
-    def _take_contributions(self, got: Arrived, exchange: Exchange, receiver: Receiver, now_ns: int) -> int:
-        def from_owner(a: Arrived) -> npt.NDArray[np.bool_]:
-            return (exchange.remote_of[a.vertex] >= 0) & (exchange.owner[a.vertex] == a.worker)
-
-        got = self._gate.only(got, "owner", from_owner)
-        if not len(got):
-            return 0
-        before = receiver.saturated
-        new, unasked = receiver.contributions(exchange.remote_of[got.vertex], got.chunk, got.values)
-        self.counters.contributions += new
-        self.counters.dropped["unasked"] += unasked
-        self.counters.duplicates += len(got) - new - unasked
-        self.counters.saturated += receiver.saturated - before
+    def _answered(self, new: int, now_ns: int) -> None:
+        """`new` contributions came; the first answer to a pull that was not sent again is a round trip."""
         if new and self._outstanding > 0:
             self._outstanding -= new
-            if self._asked_ns >= 0:  # the first answer to a pull that was not sent again
+            if self._asked_ns >= 0:
                 self.rtt.measured(now_ns - self._asked_ns)
                 self._asked_ns = -1
-        return new
-
-    def _take_pulls(self, got: Arrived, exchange: Exchange) -> None:
-        sender = self._sender
-        assert sender is not None
-        got = self._gate.only(got, "entries", lambda a: (a.count >= 1) & (a.count <= VALUES_PER_PACKET))
-        if not len(got):
-            return
-        if not sender.all_sent:  # what is still to be uploaded comes by itself
-            self.counters.dropped["not ready"] += len(got)
-            return
-        entry = np.arange(VALUES_PER_PACKET) < got.count[:, None]
-        slots = got.values[entry].astype(np.int64)
-        row = np.repeat(np.arange(len(got)), got.count)
-        fine = (slots >= 0) & (slots < exchange.num_slots)
-        own = exchange.own_of[np.where(fine, slots, 0)]
-        fine &= own >= 0
-        self.counters.dropped["entries"] += int((~fine).sum())
-        sender.pulled(got.worker[row][fine], own[fine], got.chunk[row][fine])
 
     # ---- frames out
 
