@@ -20,6 +20,7 @@ from analysis.epoch_time import cli as epoch_time_cli
 from analysis.report import cli as report_cli
 from analysis.reproduce import cli as reproduce_cli
 from analysis.sweep import cli as sweep_cli
+from emulator.cli import refuse_network
 from sim.network.scenario_io import is_network
 from sim.scenario import Scenario
 from sim.scenario_io import dump_scenario, load_scenario, parse_overrides
@@ -141,6 +142,7 @@ def _compare(args: argparse.Namespace) -> int:
     if args.output is not None or args.no_plots:
         given = "--no-plots" if args.no_plots else "--output"
         raise InputError(f"{given}: --substrates writes no folder; `netfold emulate --compare` does")
+    refuse_network(args.scenario)
     small = {"cluster.workers": 8, "cluster.topology": "star"} if args.scenario is None else {}
     scenario = load_scenario(args.scenario, small | _overrides(args))
     return substrates.compare_substrates(scenario, propagations=args.propagations, as_json=args.json)

@@ -75,6 +75,7 @@ def _emulate(args: argparse.Namespace) -> int:
     from sim.results import ResultsFolder  # noqa: PLC0415
     from sim.scenario_io import dump_scenario  # noqa: PLC0415
 
+    refuse_network(args.scenario)
     scenario = _scenario(args)
     if args.propagations is not None and not 1 <= args.propagations <= 10**6:
         raise InputError(f"--propagations: {args.propagations} given; allowed: 1 to 1000000")
@@ -112,6 +113,14 @@ def _emulate(args: argparse.Namespace) -> int:
         report.show(about, str(folder.given))
     differs = any(row["differs"] for row in about.get("substrates", ()))
     return 0 if about["values_equal_oracle"] and not differs else 1
+
+
+def refuse_network(path: Path | None) -> None:
+    """Raises InputError for a file that describes a network, not a propagation."""
+    from sim.network.scenario_io import is_network  # noqa: PLC0415
+
+    if is_network(path):
+        raise InputError(f"{path}: a [network] scenario has no propagations to emulate; see `netfold run`")
 
 
 def _compare(scenario: Scenario, prepared: Prepared, measured: Measured, count: int) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ VALUE_KINDS = {"upload": "upload", "partial": "partial", "result": "result", "ra
 COUNTED_BY_LEAVES = "leaves count reports and pass on one"
 STOPS = "the simulation stops with the last result"
 HOST_BARRIER = "host-based exchanges end with a barrier here"
+ONE_SIZE = "in a simulation of the P4 program reports and completions are as long as values"
 ONE_CHUNK = "host-based frames carry one chunk; the simulation's fill the MTU"
 
 
@@ -99,15 +100,15 @@ def compare(run: Run, prepared: Prepared, measured: Measured) -> list[Row]:
     bypassed = sum(worker.get("bypassed_chunks", 0) for worker in measured.workers)
     rows.append(Row("bypassed", int(simulated["bypassed"]), bypassed))
     rows.append(Row("saturated", int(simulated["saturated"]), measured.switches.get("saturated", 0)))
-    rows += _ports(run.tables["links"], measured)
+    rows += _ports(run.tables["links"], measured, one_size="p4_passes" in simulated)
     return [row for row in rows if row.simulated or row.emulated]
 
 
-def _ports(links: dict[str, Any], measured: Measured) -> list[Row]:
+def _ports(links: dict[str, Any], measured: Measured, *, one_size: bool) -> list[Row]:
     """Bytes of values that leave each port: of all frames but reports and completions.
 
     The simulation counts a port's packets and bytes; its reports and completions are the smallest frames,
-    so both numbers tell how many carried values.
+    so both numbers tell how many carried values (unless all are of one size).
     """
     size = FRAME_BYTES + FCS_BYTES
     rows = []
@@ -116,7 +117,7 @@ def _ports(links: dict[str, Any], measured: Measured) -> list[Row]:
         frames = measured.traffic.get((source, target), {})
         ours = sum(frames.get(kind, 0) for kind in VALUE_KINDS.values() if kind != "pull")
         theirs, rest = divmod(int(sent) - CONTROL_FRAME_BYTES * int(packets), size - CONTROL_FRAME_BYTES)
-        reason = ONE_CHUNK if frames.get("direct") or rest else ""
+        reason = ONE_SIZE if one_size else ONE_CHUNK if frames.get("direct") or rest else ""
         rows.append(
             Row(f"{source} > {target}: bytes of values", theirs * size, ours * size, reason, port=True)
         )

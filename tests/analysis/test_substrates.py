@@ -84,6 +84,16 @@ def test_a_difference_is_named(
     assert "bytes of values at 9 of 10 ports" in out
 
 
+def test_a_simulation_of_the_program_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(SCENARIOS["odd workers on a star"])
+    status, out, _ = run(capsys, str(file), "--set", "switch.model=p4", "--json")
+    rows = {row["what"]: row for row in json.loads(out)["rows"]}
+    assert status == 0
+    for what in ("up: upload", "down: result", "passes"):
+        assert rows[what]["simulated"] == rows[what]["emulated"] > 0, what
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -94,6 +104,7 @@ def test_a_difference_is_named(
         (["--propagations", "0"], "--propagations: 0 given"),
         (["-o", "somewhere"], "--output: --substrates writes no folder"),
         (["nowhere.toml"], "nowhere.toml"),
+        (["docs/examples/router_128.toml"], "a [network] scenario has no propagations to emulate"),
     ],
 )
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], line: str) -> None:
