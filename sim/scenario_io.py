@@ -27,7 +27,12 @@ def load_scenario(path: str | Path | None = None, overrides: Mapping[str, object
     """
     given: dict[str, object] = {}
     if path is not None:
-        for section, keys in read_toml(Path(path)).items():
+        tables = read_toml(Path(path))
+        if "network" in tables:
+            raise InputError(
+                f"{path}: describes a network; `netfold run` takes it, here a propagation is needed"
+            )
+        for section, keys in tables.items():
             if section == "netfold":
                 continue  # provenance written by `dump_scenario`
             if not isinstance(keys, dict):

@@ -123,6 +123,10 @@ def recorded(path: Path) -> bool:
 
 def check_summary(summary: Any, folder: Path) -> None:
     """Whether a summary has what every reader needs. Raises InputError."""
+    if isinstance(summary, dict) and summary.get("kind") == "network":
+        raise InputError(
+            f"{folder}: the results of a network, not of a propagation; `netfold show` prints them"
+        )
     needed = {"netfold", "graph", "order", "runs", "failures", "compute", "partitions", "plans"}
     whole = isinstance(summary, dict) and needed <= summary.keys()
     whole = whole and all(isinstance(summary[name], dict) for name in ("graph", "runs", "failures"))

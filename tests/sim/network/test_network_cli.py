@@ -71,6 +71,13 @@ def test_json_is_the_summary(scenario: Path, capsys: pytest.CaptureFixture[str])
     assert kept["kind"] == "network" and kept["programs"][0]["entries"] == 4
 
 
+def test_other_readers_say_what_the_folder_is(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(scenario), "-o", "out"]) == 0
+    capsys.readouterr()
+    assert main(["report", "out"]) == 2
+    assert "out: the results of a network, not of a propagation" in capsys.readouterr().err
+
+
 def test_the_results_folder_repeats_its_run(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(scenario), "-o", "first", "--seed", "5", "--set", "links.delay_ns=3us"]) == 0
     assert main(["run", "first/scenario.toml", "-o", "second"]) == 0
@@ -102,6 +109,7 @@ def test_a_scenario_is_printed_resolved(scenario: Path, capsys: pytest.CaptureFi
         (["run", "mine.toml", "--set", "network.seed=0"], "network.seed: 0 given; at least 1"),
         (["compare", "mine.toml"], "compare: mine.toml describes a network"),
         (["run", "--pcap", "h1"], "--pcap: for a scenario with a [network] section only"),
+        (["emulate", "mine.toml"], "mine.toml: describes a network; `netfold run` takes it"),
         (["run", "nowhere.toml"], "nowhere.toml: no such scenario file"),
         (["run", "mine.toml", "-o", "mine.toml"], "--output: mine.toml exists and is no results folder"),
     ],
