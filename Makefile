@@ -3,7 +3,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-NATIVE := $(wildcard CMakeLists.txt */native/CMakeLists.txt */native/*.cpp */native/*.cc */native/*.h */native/*.hpp)
+NATIVE := $(wildcard CMakeLists.txt */native/CMakeLists.txt */native/*.cpp */native/*.cc */native/*.h */native/*.hpp \
+	*/native/*/*.cpp */native/*/*.cc */native/*/*.h)
 
 .PHONY: run test test-all check bench build clean
 
