@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 VARIANTS: dict[str, dict[str, Any]] = {
     "dgl": {"system": "dgl"},
     "sylvie": {"system": "sylvie"},
+    "sylvie sync": {"system": "sylvie", "mode": "sync"},
     "1 bit sync": {"system": "sylvie", "bits": "1", "mask": "uniform", "mode": "sync"},
     "32 bit async": {"system": "sylvie", "bits": "32", "mode": "async"},
     "1 bit async": {"system": "sylvie", "bits": "1", "mask": "uniform", "mode": "async"},

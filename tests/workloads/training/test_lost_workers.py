@@ -173,7 +173,7 @@ def test_a_worker_killed_while_it_loads_ends_all_and_is_named(tmp_path):
     script = LOADING.format(folder=str(tmp_path), what="time.sleep(600)")
     workers = started_as_by_torchrun(script, 3, tmp_path)
     try:
-        wait_until(lambda: len(list(tmp_path.glob("loading-*"))) == 3, 120)
+        wait_until(lambda: len(list(tmp_path.glob("loading-*"))) == 3, 300)
         start = time.monotonic()
         workers[1].kill()
         errors = [worker.communicate(timeout=PROMISED_S)[1] for worker in workers]
@@ -192,7 +192,7 @@ def test_a_worker_that_fails_while_it_loads_gives_all_its_reason(tmp_path):
     what = "time.sleep(600 if rank != '2' else 1); raise ValueError('unreadable' + chr(10) + 'here')"
     workers = started_as_by_torchrun(LOADING.format(folder=str(tmp_path), what=what), 3, tmp_path)
     try:
-        errors = [worker.communicate(timeout=120)[1] for worker in workers]
+        errors = [worker.communicate(timeout=300)[1] for worker in workers]
     finally:
         for worker in workers:
             worker.kill()

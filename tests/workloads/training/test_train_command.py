@@ -222,7 +222,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, capsys
     wait_for(lambda: len(family_of(process.pid)) >= 4, process)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=300)
     assert process.returncode == 130, told
     assert "the same command with --resume goes on" in told
     summary = json.loads((folder / "summary.json").read_text())["summary"]
@@ -238,7 +238,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, capsys
 
 
 def wait_for(ready, process) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300  # a busy machine takes a minute to load torch
     while not ready() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
     assert ready()
