@@ -1,4 +1,4 @@
-"""Runs on dynamic graphs: what owners receive equals the sums, payload bytes equal the plan's, for every system."""
+"""Runs on dynamic graphs: owners receive the sums, payload bytes equal the plan's, for every system."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_sums_arrive_and_bytes_are_the_plans(system: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2"])
 def test_a_small_switch_bypasses_and_the_sums_still_hold(topology: str, tmp_path: Path) -> None:
     asked = scenario(**{
-        "run.systems": "full-presum", "switch.memory_bytes": 512, "cluster.topology": topology, "graph.source": "contacts:80:10",
+        "run.systems": "full-presum", "switch.memory_bytes": 512, "cluster.topology": topology,
+        "graph.source": "contacts:80:10",
     })  # fmt: skip
     summary, planned = simulated(asked, tmp_path)
     assert summary["up_payload_bytes"] == sum(planned.values())
@@ -134,7 +135,7 @@ def test_what_cannot_run_is_one_line(
 
 
 def test_unknown_knobs_are_refused() -> None:
-    with pytest.raises(InputError, match="dynamic.share"):
+    with pytest.raises(InputError, match=r"dynamic\.share"):
         scenario(**{"dynamic.share": 0.0})
-    with pytest.raises(InputError, match="dynamic.choose"):
+    with pytest.raises(InputError, match=r"dynamic\.choose"):
         scenario(**{"dynamic.choose": "luck"})

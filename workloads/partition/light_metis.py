@@ -8,7 +8,7 @@ so recurrent states never travel.
 The published account leaves three things open, decided here: of originals used equally often, as all but
 the first and last are when there are many, those kept are spread evenly over time; `keep` is their share
 (and ten at least); and vertices of which the kept ones tell little (fewer than FEW edges) are placed
-afterwards, where most of their neighbours in all originals are, as far as there is room.
+afterwards, where most of their neighbours in every other original are, as far as there is room.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workloads.partition.weighted import weighted_split
 
 KEEP, LEAST = 0.2, 10
 IMBALANCE = 0.03  # METIS's own for k-way
-FEW, PASSES = 5, 1
+FEW, EVERY = 5, 2
 
 
 def usage_frequency(snapshots: int, window: int, lifetime: int) -> npt.NDArray[np.int64]:
@@ -99,21 +99,20 @@ def _settle(
     """Move the vertices `weak` to where most of their neighbours are, by use; the strongest pulled first."""
     number = np.full(len(parts), -1, dtype=np.int64)
     number[weak] = np.arange(len(weak))
-    pairs = np.concatenate(graph.arrivals)
-    weights = np.repeat(frequency, [len(edges) for edges in graph.arrivals])
-    first, second = number[pairs[:, 0]] >= 0, number[pairs[:, 1]] >= 0
-    mine = number[np.concatenate([pairs[first, 0], pairs[second, 1]])]
-    other = np.concatenate([pairs[first, 1], pairs[second, 0]])
+    looked = graph.arrivals[::EVERY]
+    ends = np.ascontiguousarray(np.concatenate(looked).T)
+    weights = np.repeat(frequency[::EVERY], [len(edges) for edges in looked])
+    first, second = number[ends[0]] >= 0, number[ends[1]] >= 0
+    mine = number[np.concatenate([ends[0][first], ends[1][second]])]
+    other = parts[np.concatenate([ends[1][first], ends[0][second]])]
     weight = np.concatenate([weights[first], weights[second]]).astype(float)
-    rows = np.arange(len(weak))
-    for _ in range(PASSES):
-        placed = parts[other] >= 0
-        cells = mine[placed] * workers + parts[other[placed]]
-        pull = np.bincount(cells, weight[placed], minlength=len(weak) * workers).reshape(-1, workers)
-        best, here = pull.argmax(axis=1), parts[weak]
-        gain = pull.max(axis=1) - np.where(here >= 0, pull[rows, here], 0)
-        moving = np.argsort(-gain, kind="stable")
-        moving = moving[gain[moving] > 0]
-        for worker in range(workers):
-            coming = weak[moving[best[moving] == worker][: max(0, int(_room(parts, workers)[worker]))]]
-            parts[coming] = worker
+    placed = other >= 0
+    cells = mine[placed] * workers + other[placed]
+    pull = np.bincount(cells, weight[placed], minlength=len(weak) * workers).reshape(-1, workers)
+    best, here = pull.argmax(axis=1), parts[weak]
+    gain = pull.max(axis=1) - np.where(here >= 0, pull[np.arange(len(weak)), here], 0)
+    moving = np.argsort(-gain, kind="stable")
+    moving = moving[gain[moving] > 0]
+    for worker in range(workers):
+        coming = weak[moving[best[moving] == worker][: max(0, int(_room(parts, workers)[worker]))]]
+        parts[coming] = worker
