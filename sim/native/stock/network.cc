@@ -37,6 +37,8 @@ namespace
 constexpr int kReports = 200;             // of progress, in a run
 constexpr std::uint32_t kTcpHeaders = 40; // IPv4 and TCP
 
+Network* g_current = nullptr; // whose events the simulator holds
+
 Mac48Address
 MacOf(std::uint64_t number)
 {
@@ -113,7 +115,11 @@ Network::Network(NetworkConfig config)
     : m_config(std::move(config)),
       m_lost(m_config.links.size())
 {
-    Simulator::Destroy(); // whatever another run of this process left
+    if (g_current)
+    {
+        g_current->Close(); // a stopped run that Python has not let go of yet
+    }
+    Simulator::Destroy(); // whatever another model of this process left
     RngSeedManager::SetSeed(m_config.seed);
     RngSeedManager::SetRun(1);
     RngSeedManager::ResetNextStreamIndex();
@@ -124,10 +130,21 @@ Network::Network(NetworkConfig config)
     MakeLinks();
     MakeFaults();
     MakeFlows();
+    g_current = this;
 }
 
 Network::~Network()
 {
+    if (g_current == this)
+    {
+        Close();
+    }
+}
+
+void
+Network::Close()
+{
+    g_current = nullptr;
     m_flows.clear();
     m_switches.clear();
     m_ends.clear();

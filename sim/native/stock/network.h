@@ -99,7 +99,8 @@ struct QueueSample
 class Network
 {
   public:
-    // Throws std::runtime_error or std::invalid_argument. One at a time: ns-3's simulator is one for the process.
+    // Throws std::runtime_error or std::invalid_argument. One at a time, as ns-3's simulator is one for the process: a new
+    // network closes the one before, whose switches cannot be asked any more.
     explicit Network(NetworkConfig config);
     ~Network();
 
@@ -151,6 +152,7 @@ class Network
     }
 
   private:
+    void Close();
     void SetDefaults() const;
     void MakeNodes();
     void MakeLinks();

@@ -261,3 +261,15 @@ def test_a_run_after_a_stopped_one_is_not_disturbed(simulate: Simulate) -> None:
         after.tables["flows"]["latency_max_ns"].tolist() == before.tables["flows"]["latency_max_ns"].tolist()
     )
     assert after.summary["events"] == before.summary["events"]
+
+
+def test_a_stopped_run_that_is_still_held_does_not_end_the_next_one(simulate: Simulate) -> None:
+    good = '[network]\nhosts = 2\nduration_ns = "1ms"\n' + ROUTER + udp(bytes=3000)
+    held: list[BaseException] = []
+    try:
+        simulate(endless(100))
+    except InputError as error:
+        held.append(error)  # its traceback holds the run
+    assert flow(simulate(good))["received_packets"] == 3
+    held.clear()
+    assert flow(simulate(good))["received_packets"] == 3
