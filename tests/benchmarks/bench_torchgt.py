@@ -4,15 +4,16 @@ Without arguments: time and peak memory of an attention layer, forward and backw
 length, of GP-RAW, GP-FLASH, GP-SPARSE and TorchGT in one run, and the longest sequence of each within a given
 memory; then the paper's tables V to VIII, precision by precision. `--convergence`: accuracy of TorchGT, its
 baselines and its ingredients switched off, over seeds. Every attention is timed in a process of its own, so
-that peaks are its own.
+that peaks are its own; times are CPU time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
-import subprocess
+import signal
 import sys
 import time
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-KINDS = {"gp-raw": "dense", "gp-flash": "flash", "gp-sparse": "sparse", "torchgt": "cluster"}
+KINDS = {"torchgt": "cluster", "gp-sparse": "sparse", "gp-flash": "flash", "gp-raw": "dense"}
 HEADS, WIDTH = 8, 8
 VARIANTS: dict[str, dict[str, Any]] = {
     "gp-raw": {"system": "gp-raw"},
@@ -101,29 +102,39 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def measured(kind: str, n: int, precision: str, memory: int, patience_s: float) -> dict[str, float] | str:
-    """`one` in a child whose address space is limited; or why there is no figure."""
-    command = [sys.executable, __file__, "--one", kind, "--length", str(n), "--precision", precision]
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-
-    try:
-        child = subprocess.run(
-            command, capture_output=True, preexec_fn=limit, timeout=patience_s, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"over {patience_s:.0f} s"
-    if child.returncode:
-        return (
-            "no memory" if b"emory" in child.stderr or child.returncode < 0 else child.stderr.decode()[-200:]
-        )
-    found: dict[str, float] = json.loads(child.stdout.splitlines()[-1])
+def measured(kind: str, n: int, precision: str, memory: int, patience_s: int) -> dict[str, float] | str:
+    """`one` in a forked child whose memory and CPU time are limited; or why there is no figure."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(read_end)
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+            resource.setrlimit(resource.RLIMIT_CPU, (patience_s, patience_s + 1))
+            with os.fdopen(write_end, "w") as stream:
+                stream.write(json.dumps(one(kind, n, precision)))
+            status = 0
+        except (MemoryError, RuntimeError) as error:  # torch raises the latter
+            status = 3 if "memory" in f"{type(error).__name__} {error}".lower() else 1
+        finally:
+            os._exit(status)
+    os.close(write_end)
+    with os.fdopen(read_end) as stream:
+        answer = stream.read()
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+        return f"over {patience_s} s of CPU time"
+    if status:
+        return "no memory" if os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 3 else "failed"
+    found: dict[str, float] = json.loads(answer)
     return found
 
 
-def scaling(lengths: list[int], memory: int, patience_s: float) -> None:
+def scaling(lengths: list[int], precisions: list[str], memory: int, patience_s: int) -> None:
     """The tables of time, memory and longest sequence."""
+    import workloads.training.transformer.measure  # noqa: F401  # torch and the kernels, once for all children
+
     print(
         f"one attention layer, {HEADS} heads of {WIDTH}, planted:N (mean degree 20), forward and backward, "
         f"one core; processes limited to {memory / 1e9:g} GB\n"
@@ -131,7 +142,7 @@ def scaling(lengths: list[int], memory: int, patience_s: float) -> None:
     print("| attention | precision | N | pairs | ms | ns a pair | MB above the input | preparation s |")
     print("|---|---|---|---|---|---|---|---|")
     longest: dict[tuple[str, str], str] = {}
-    for precision in ("float32", "bfloat16"):
+    for precision in precisions:
         for name, kind in KINDS.items():
             ended = "longer than tried"
             last = 0
@@ -150,9 +161,9 @@ def scaling(lengths: list[int], memory: int, patience_s: float) -> None:
                 )
             longest[name, precision] = f"{last:,} ({ended})"
     print(f"\nlongest sequence tried that fits in {memory / 1e9:g} GB:\n")
-    print("| attention | " + " | ".join(("float32", "bfloat16")) + " |\n|---|---|---|")
+    print("| attention | " + " | ".join(precisions) + " |\n|---|" + "---|" * len(precisions))
     for name in KINDS:
-        print(f"| {name} | {longest[name, 'float32']} | {longest[name, 'bfloat16']} |")
+        print(f"| {name} | " + " | ".join(longest[name, precision] for precision in precisions) + " |")
 
 
 def published() -> None:
@@ -266,8 +277,9 @@ def main() -> None:
     """Print what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--lengths", default="1000,2000,4000,8000,16000,32000,64000,128000,256000")
+    parser.add_argument("--precisions", default="float32,bfloat16")
     parser.add_argument("--memory-gb", type=float, default=2.0, help="limit of each process (default 2)")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds for one figure (default 60)")
+    parser.add_argument("--patience", type=int, default=60, help="CPU seconds for one figure (default 60)")
     parser.add_argument("--convergence", action="store_true")
     parser.add_argument("--graphs", default="digits,planted:2000")
     parser.add_argument("--variants", default=",".join(VARIANTS))
@@ -276,15 +288,12 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=0.003)
     parser.add_argument("--model", default="graphormer-slim")
     parser.add_argument("--precision", default="float32")
-    parser.add_argument("--one", choices=tuple(KINDS.values()), help=argparse.SUPPRESS)
-    parser.add_argument("--length", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.one:
-        print(json.dumps(one(args.one, args.length, args.precision)))
-    elif args.convergence:
+    if args.convergence:
         convergence(args)
     else:
-        scaling([int(n) for n in args.lengths.split(",")], int(args.memory_gb * 1e9), args.patience)
+        lengths = [int(n) for n in args.lengths.split(",")]
+        scaling(lengths, args.precisions.split(","), int(args.memory_gb * 1e9), args.patience)
         published()
 
 

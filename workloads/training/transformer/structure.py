@@ -58,22 +58,28 @@ def edge_classes(graph: Graph, kinds: npt.NDArray[np.integer] | None = None) -> 
 def distance_classes(indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int32], classes: Bytes) -> Bytes:
     """uint8[n, n]: the class of every pair, from a layout's (indptr, indices, classes) of all n rows.
 
-    N x N, so for dense attention alone: distances by n breadth-first searches at once, as matrix products.
+    N x N, so for dense attention alone: all breadth-first searches at once, a bit for each source, some
+    columns at a time. Each row must have its self loop.
     """
     n = len(indptr) - 1
     row = np.repeat(np.arange(n), np.diff(indptr))
-    adjacency = np.zeros((n, n), dtype=np.float32)
-    adjacency[row, indices] = 1
     result = np.full((n, n), UNREACHABLE, dtype=np.uint8)
-    reached = np.eye(n, dtype=bool)
-    frontier = adjacency > 0
-    reached |= frontier
-    for distance in range(2, n):
-        fresh = (frontier.astype(np.float32) @ adjacency > 0) & ~reached
-        if not fresh.any():
-            break
-        result[fresh] = TWO + min(distance, FARTHEST) - 2
-        reached |= fresh
-        frontier = fresh
+    width = max(8, _STEP_BYTES // max(1, len(indices)) * 8)
+    for start in range(0, n, width):
+        sources = np.arange(start, min(start + width, n))
+        own = np.zeros((n, len(sources)), dtype=bool)
+        own[sources, np.arange(len(sources))] = True
+        reached = np.packbits(own, axis=1)
+        for distance in range(1, n):
+            after = np.bitwise_or.reduceat(reached[indices], indptr[:-1], axis=0)
+            fresh = np.unpackbits(after & ~reached, axis=1, count=len(sources)).astype(bool)
+            if not fresh.any():
+                break
+            part = result[:, start : start + width]
+            part[fresh] = TWO + min(max(distance, 2), FARTHEST) - 2
+            reached = after
     result[row, indices] = classes
     return result
+
+
+_STEP_BYTES = 64 << 20
