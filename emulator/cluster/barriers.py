@@ -57,10 +57,12 @@ def unreported(
     return missing
 
 
-def who_is_missing(why: str, passed: Mapping[int, Barrier], silent: Sequence[str]) -> str:
-    """`why`, with the workers that are behind the others, and those whose reports no switch has.
+def who_is_missing(
+    why: str, passed: Mapping[int, Barrier], silent: Sequence[str], lacks: Mapping[int, Sequence[int]]
+) -> str:
+    """`why`, with who is behind the others, whose reports no switch has, and whose contributions are lacking.
 
-    passed: worker -> the last barrier it knows complete.
+    passed: worker -> the last barrier it knows complete; lacks: worker -> those it has pulled from in vain.
     """
     first = latest(passed.values())
     ages = {worker: (serial(first) - serial(barrier)) & 0xFFFFFFFF for worker, barrier in passed.items()}
@@ -70,6 +72,13 @@ def who_is_missing(why: str, passed: Mapping[int, Barrier], silent: Sequence[str
         told.append(f"behind the others: {_some(behind)}")
     if silent:
         told.append(f"no report of: {_some(silent)}")
+    wanting = {worker: others for worker, others in lacks.items() if others}
+    if wanting:
+        others = sorted({other for each in wanting.values() for other in each})
+        told.append(
+            f"{_some([f'worker {w}' for w in wanting])} without contributions of "
+            f"{_some([f'worker {w}' for w in others])}"
+        )
     return f"{why} ({'; '.join(told)})" if told else why
 
 

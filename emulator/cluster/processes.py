@@ -323,7 +323,7 @@ class ProcessCluster:
             return why
         missing = unreported(read, self.topology, list(self.plans), self._number, asked)
         passed = {w: state.passed[self._number] for w, state in known.items()}
-        return who_is_missing(why, passed, missing)
+        return who_is_missing(why, passed, missing, {w: state.lacks for w, state in known.items()})
 
     def _ask(self, worker: int, pipe: Connection, what: str) -> Any:
         """A worker's answer; what else it says meanwhile counts."""

@@ -201,7 +201,8 @@ class VirtualCluster:
             return _target(self.engines[switch.name]).register_read(register, index)
 
         silent = unreported(read, self.topology, list(self.plans), job, asked)
-        return who_is_missing(why, {w: e.passed for w, e in enumerate(endpoints)}, silent)
+        passed = {w: e.passed for w, e in enumerate(endpoints)}
+        return who_is_missing(why, passed, silent, {w: e.lacks for w, e in enumerate(endpoints)})
 
     def _poll_at(self, worker: int, when_ns: int) -> None:
         when_ns = max(when_ns, self.now_ns)

@@ -42,11 +42,12 @@ def _array(shape: tuple[int, ...], dtype: type[Number]) -> npt.NDArray[Number]:
 
 class WorkerState(NamedTuple):
     """How far a worker is. passed: job -> the last barrier it knows complete; waits_for: the one it waits for
-    in its present job; progress_ns: when anything new came.
+    in its present job; lacks: workers whose contributions it waits for; progress_ns: when anything new came.
     """
 
     passed: dict[int, tuple[int, int]]
     waits_for: tuple[int, int] | None
+    lacks: tuple[int, ...]
     progress_ns: int
 
 
@@ -166,7 +167,8 @@ class _Worker:
             case "state":
                 passed = {n: e.passed for n, e in self.station.endpoints.items()}
                 endpoint = self.station.endpoint
-                self.pipe.send(("state", WorkerState(passed, endpoint.waits_for, endpoint.progress_ns)))
+                state = WorkerState(passed, endpoint.waits_for, endpoint.lacks, endpoint.progress_ns)
+                self.pipe.send(("state", state))
             case "counters":
                 self.pipe.send(("counters", (self.station.counters(), self.port.xstats(), self.pool.in_use)))
 

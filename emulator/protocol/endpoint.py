@@ -138,6 +138,15 @@ class Endpoint:
         return self._barrier if self.state is State.WAITING else None
 
     @property
+    def lacks(self) -> tuple[int, ...]:
+        """The workers whose contributions it has pulled and does not have."""
+        if self.state is not State.COLLECTING or self._outstanding <= 0:
+            return ()
+        assert self.exchange is not None and self._receiver is not None
+        remote, _ = self._receiver.missing()
+        return tuple(int(w) for w in np.unique(self.exchange.remote_owner[remote]))
+
+    @property
     def where(self) -> str:
         """For people: what this worker is doing."""
         if self.exchange is None:

@@ -242,6 +242,17 @@ def test_a_worker_that_is_not_heard_of_is_named(make_case: Callable[..., Any], r
         assert f"no report of: worker 2 at {where}" in str(error.value)
 
 
+def test_contributions_that_cannot_come_are_named(make_case: Callable[..., Any]) -> None:
+    """Worker 2's sums come by spine 0, as do the answers to its pulls; reports go by spine 1."""
+    case = make_case(workers=4, racks=2, memory=0)
+    with (
+        case.cluster(["leaf0>spine0: loss=1"]) as cluster,
+        pytest.raises(ClusterError, match="worker 2 without contributions of worker 0, worker 1"),
+    ):
+        cluster.load()
+        propagate(cluster, case)
+
+
 def test_a_leaf_that_is_not_heard_of_is_named(make_case: Callable[..., Any]) -> None:
     case = make_case(workers=4, racks=2, memory=0)
     with (
