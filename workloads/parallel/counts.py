@@ -22,7 +22,7 @@ from workloads.parallel.pieces import (
 from workloads.parallel.scheme import Scheme
 from workloads.parallel.task import Task
 
-MOST_SHARES = 8  # closures that are made; METIS's parts are alike
+MOST_SHARES = 4  # closures that are made; METIS's parts are alike
 Counts = npt.NDArray[np.int64]
 
 
@@ -54,18 +54,25 @@ def network_work(task: Task, scheme: Scheme, balance: Balance) -> Work:
     targets = target_parts(task, scheme)
     counted = max(1, min(scheme.data, MOST_SHARES // scheme.accumulate))
     shares = []
+    whole: list[Share] = []  # once for all closures that are everything
     for replica in range(counted):
         turns = targets[replica * scheme.accumulate : (replica + 1) * scheme.accumulate]
-        shares.append([_share(task, scheme, one, balance) for one in turns])
+        shares.append([_share(task, scheme, field_of(task, scheme, one), balance, whole) for one in turns])
     return Work(shares, scheme.data)
 
 
-def _share(task: Task, scheme: Scheme, targets: Ids, balance: Balance) -> Share:
-    field = field_of(task, scheme, targets)
-    graph = task.graph if len(field) == task.graph.num_vertices else induced(task.graph, field)
+def _share(task: Task, scheme: Scheme, field: Ids, balance: Balance, whole: list[Share]) -> Share:
+    if len(field) < task.graph.num_vertices:
+        return _of_graph(induced(task.graph, field), task, scheme, balance)
+    if not whole:
+        whole.append(_of_graph(task.graph, task, scheme, balance))
+    return whole[0]
+
+
+def _of_graph(graph: Graph, task: Task, scheme: Scheme, balance: Balance) -> Share:
     parts = scheme.partition
-    if len(field) < parts:
-        raise InputError(f"{scheme.name}: a turn has {len(field)} vertices for {parts} parts")
+    if graph.num_vertices < parts:
+        raise InputError(f"{scheme.name}: a turn has {graph.num_vertices} vertices for {parts} parts")
     if parts == 1:
         none = np.zeros(1, dtype=np.int64)
         return Share(np.array([graph.num_vertices]), np.array([graph.num_edges]), none, none)
@@ -92,7 +99,6 @@ class SequenceWork:
 
     shares: list[list[list[tuple[int, int]]]]
     replicas: int
-    sampled: bool = False
 
 
 def sequence_work(task: Task, scheme: Scheme) -> SequenceWork:

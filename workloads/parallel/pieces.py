@@ -8,7 +8,7 @@ further. A closure is then divided over the partition axis like a graph of its o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,8 +79,6 @@ def induced(graph: Graph, vertices: Ids) -> Graph:
 
 def hash_of(vertices: Ids) -> str:
     """A short content address of vertex ids."""
-    import hashlib  # noqa: PLC0415
-
     return hashlib.sha256(vertices.astype("<i8").tobytes()).hexdigest()[:24]
 
 
@@ -202,8 +200,3 @@ def _sequence(task: Task, vertices: Ids) -> SequencePiece:
     counted = np.zeros(task.graph.num_vertices, dtype=bool)
     counted[task.targets] = True
     return SequencePiece(vertices, topology(inside), np.flatnonzero(counted[vertices]))
-
-
-def turn_counts(pieces: Sequence[Piece]) -> list[tuple[int, int, int]]:
-    """(inner vertices, their edges, halo vertices) of each turn."""
-    return [(len(p.local.inner), len(p.local.indices), len(p.local.halo)) for p in pieces]
