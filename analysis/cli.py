@@ -167,16 +167,19 @@ def _show(args: argparse.Namespace) -> int:
 
 def _systems(args: argparse.Namespace) -> int:
     if args.json:
-        rows = [{"name": one.name, "title": one.title, "source": one.source} for one in SYSTEMS.values()]
+        rows = [
+            {"name": one.name, "title": one.title, "source": one.source, "dynamic": one.dynamic}
+            for one in SYSTEMS.values()
+        ]
         print(json.dumps(rows, indent=2))
         return 0
     from rich.table import Table  # noqa: PLC0415
 
     from analysis.render import wide_console  # noqa: PLC0415
 
-    table = Table("system", "title", "source")
+    table = Table("system", "title", "graph", "source")
     for system in SYSTEMS.values():
-        table.add_row(system.name, system.title, system.source)
+        table.add_row(system.name, system.title, "dynamic" if system.dynamic else "static", system.source)
     wide_console().print(table)
     return 0
 
