@@ -99,7 +99,7 @@ def prepare(scenario: Scenario) -> Prepared:
 
 
 def _system(scenario: Scenario) -> System:
-    systems = find_systems([scenario.run.systems or DEFAULT_SYSTEM])
+    systems = find_systems([scenario.run.systems or DEFAULT_SYSTEM], static=True)
     if len(systems) != 1:
         names = ", ".join(system.name for system in systems)
         raise InputError(f"run.systems: {names} given; a cluster emulates one system, name it with --system")

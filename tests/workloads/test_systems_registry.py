@@ -74,3 +74,10 @@ def test_any_names(names: list[str]) -> None:
         assert set(find_systems(names)) <= set(SYSTEMS.values())
     except InputError as error:
         assert "\n" not in str(error)
+
+
+def test_dynamic_systems_are_refused_where_graphs_are_static() -> None:
+    assert [one.name for one in find_systems(["swash,host"])] == ["host", "swash"]
+    with pytest.raises(InputError, match="swash trains a dynamic graph") as caught:
+        find_systems(["host,swash"], static=True)
+    assert "\n" not in str(caught.value)

@@ -25,10 +25,10 @@ STATIC_SYSTEMS = {name: system for name, system in SYSTEMS.items() if not system
 """Those that train a static graph: what is compared unless dynamic ones are asked for."""
 
 
-def find_systems(names: list[str]) -> list[System]:
+def find_systems(names: list[str], *, static: bool = False) -> list[System]:
     """The systems of these names (each may be a comma-separated list), in listing order, each once.
 
-    Raises InputError for an unknown name.
+    static: only those that train a static graph. Raises InputError for an unknown name.
     """
     wanted = [part.strip() for name in names for part in name.split(",") if part.strip()]
     for name in wanted:
@@ -36,4 +36,11 @@ def find_systems(names: list[str]) -> list[System]:
             raise InputError(f"--system: {name[:40]!r} given; known are {', '.join(SYSTEMS)}")
     if not wanted:
         raise InputError(f"--system: no name given; known are {', '.join(SYSTEMS)}")
-    return [system for name, system in SYSTEMS.items() if name in wanted]
+    found = [system for name, system in SYSTEMS.items() if name in wanted]
+    for system in found:
+        if static and system.dynamic:
+            raise InputError(
+                f"--system: {system.name} trains a dynamic graph, which only `netfold run` simulates; allowed "
+                f"here are {', '.join(STATIC_SYSTEMS)}"
+            )
+    return found
