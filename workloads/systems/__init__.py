@@ -40,7 +40,7 @@ def find_systems(names: list[str], *, static: bool = False) -> list[System]:
     for system in found:
         if static and system.dynamic:
             raise InputError(
-                f"--system: {system.name} trains a dynamic graph, which only `netfold run` simulates; allowed "
+                f"--system: {system.name} trains a dynamic graph, for `netfold run`; allowed "
                 f"here are {', '.join(STATIC_SYSTEMS)}"
             )
     return found
