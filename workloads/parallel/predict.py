@@ -338,7 +338,7 @@ def _sequence(predictor: Predictor, scheme: Scheme, size: tuple[int, int], parts
     attention = Sizes(total, cells, mine * width, heads=mine, keys=model.topk)
     classes, features = task.data.num_classes, task.data.features.shape[1]
     passes = ["forward", "forward", "backward"] if scheme.checkpoint else ["forward", "backward"]
-    for direction in passes:
+    for turn, direction in enumerate(passes):
         layer = [
             ("linear", 3, Sizes(rows, d=d, out=heads * width)),
             ("linear", 1, Sizes(rows, d=heads * width, out=d)),
@@ -364,7 +364,8 @@ def _sequence(predictor: Predictor, scheme: Scheme, size: tuple[int, int], parts
                     axes=("sequence",),
                     size=values * share,
                 )
-            for _ in range(2):
+            # Computing again stops before the layer's last sum, which nothing needs.
+            for _ in range(1 if scheme.checkpoint and turn == 1 else 2):
                 predictor.transfer(
                     parts,
                     "sums of maps",
