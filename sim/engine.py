@@ -433,7 +433,8 @@ def _summary(
         "packet_hops": counters["hops"],
     }
     summary.update({name: counters[name] for name in KEPT_COUNTERS})
-    summary.update({name: counters[name] for name in P4_COUNTERS if name in counters and counters["p4_passes"]})
+    if counters["p4_passes"]:
+        summary.update({name: counters[name] for name in P4_COUNTERS})
     for kind in _native.KINDS:
         for hop in HOPS:
             summary[f"{hop}_{kind}_frames"] = counters[f"{hop}_{kind}_frames"]

@@ -1,14 +1,15 @@
 """switch.model = "p4": the switches of a run as compiled P4 programs, set up as the emulator sets them up.
 
-Each switch is an `Engine` of its own. p4/control/switchgnn.py fills its tables and groups, and the adjacency goes in
-by the same `load` packets, through the program, that an emulated worker sends; here before the clock starts, so a run
-counts them but not their time (one training loads once). What the models time is everything after that.
+Each switch is an `Engine` of its own. p4/control/switchgnn.py fills its tables and groups, and the adjacency
+goes in by the same `load` packets, through the program, that an emulated worker sends; here before the clock
+starts, so that a run counts them, and tells how long they take, but does not simulate it: a training loads
+once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from p4.codegen import generate
 from p4.codegen.build import BuildError, build
 from p4.control.adjacency import MOST_BLOCKS, Array, Ints, needs, words
 from p4.control.fabric import MOST_PORTS, Fabric, Switch
-from p4.control.switchgnn import EVENTS, SwitchJob, defines, install
+from p4.control.switchgnn import EVENTS, SwitchJob, defines, install, routes
 from p4.lang import P4Error, load_program
 from p4.programs import FOLDER
 from p4.targets import Engine, TargetError
@@ -46,7 +47,6 @@ class Switches:
     names: list[str]
     load_packets: int = 0
     load_ns: int = 0  # what the most loaded switch's packets take on one host link
-    aggregating: list[bool] = field(default_factory=list)
 
     def close(self) -> None:
         for engine in self.engines:
@@ -101,6 +101,15 @@ def programs(scenario: Scenario) -> dict[str, str]:
     return chosen
 
 
+def memory_bytes(scenario: Scenario, plans: Sequence[Plan]) -> int:
+    """What the leaves' registers hold at most, of one plan for each width."""
+    jobs = [SwitchJob(number + 1, plan.chunks, needs(plan)) for number, plan in enumerate(plans)]
+    fabric = Fabric(scenario.cluster.workers, scenario.cluster.leaves, scenario.cluster.spines)
+    sizes = {name: int(size) for name, size in defines(fabric, jobs).items()}
+    each = 136 * sizes["AGGREGATORS"] + 16 * sizes["ENTRIES"] + 4 * sizes["EDGES"]
+    return fabric.leaves * each
+
+
 def _parse(where: str, path: Path, sizes: Mapping[str, str]) -> Any:
     try:
         return load_program(path, defines=sizes)
@@ -128,7 +137,7 @@ def make_switches(scenario: Scenario, system: System, plans: Mapping[int, Plan])
     switches = Switches([], [], [])
     try:
         for switch in fabric.switches:
-            _add(switches, scenario, switch, fabric, jobs)
+            _add(switches, scenario, switch, fabric, jobs if system.in_network else [])
         if system.in_network:
             _load_all(switches, scenario, fabric, ordered)
     except BaseException:
@@ -141,8 +150,8 @@ def _check_plan(plan: Plan) -> None:
     slots = int(np.diff(plan.block_ptr).max(initial=0))
     if slots > MOST_SLOTS or plan.num_blocks >= MOST_BLOCKS:
         raise InputError(
-            f"switch.program: the largest of {plan.num_blocks} blocks has {slots} vertices; packets name at most "
-            f"{MOST_SLOTS} of a block and {MOST_BLOCKS - 1} blocks: choose another switch.memory_bytes"
+            f"switch.program: the largest of {plan.num_blocks} blocks has {slots} vertices; packets name at "
+            f"most {MOST_SLOTS} of a block and {MOST_BLOCKS - 1} blocks: choose another switch.memory_bytes"
         )
 
 
@@ -166,11 +175,34 @@ def _add(
     switches.engines.append(engine)
     switches.sources.append((str(engine.library_path), engine.address, name, switch.name))
     switches.names.append(switch.name)
-    switches.aggregating.append(switch.kind != "spine")
+    if switch.kind != "spine" and jobs:
+        _check_sizes(where, name, engine, jobs)
     try:
-        install(engine, switch, fabric, jobs)
+        if jobs:
+            install(engine, switch, fabric, jobs)
+        else:
+            routes(engine, switch, fabric)
     except TargetError as error:
-        raise InputError(f"{where}: {name} cannot be set up for aggregation: {error}") from None
+        purpose = "aggregates" if jobs else "forwards"
+        raise InputError(
+            f"{where}: {name} cannot be set up as a program that {purpose} (docs/p4-programs.md): {error}"
+        ) from None
+
+
+def _check_sizes(where: str, name: str, engine: Engine, jobs: Sequence[SwitchJob]) -> None:
+    """The arrays that switchgnn.p4's -D sizes give it, and a changed copy of it may not."""
+    arrays = {info.name.rpartition(".")[2]: info.size for info in engine.schema.registers}
+    for array, needed in (
+        ("tag", sum(job.needs.aggregators for job in jobs)),
+        ("block_first", sum(job.needs.blocks for job in jobs)),
+        ("entry_edge", sum(job.needs.entries for job in jobs)),
+        ("edge_slot", sum(job.needs.edges for job in jobs)),
+    ):
+        if array in arrays and arrays[array] < needed:
+            raise InputError(
+                f"{where}: {name}: the graph is too large for the program's memory: its register {array} has "
+                f"{arrays[array]} elements, {needed} are needed"
+            )
 
 
 _built: dict[tuple[Path, tuple[tuple[str, str], ...]], Path] = {}
@@ -227,7 +259,9 @@ def load_frames(arrays: Sequence[tuple[Array, Ints]], job: int, worker: int) -> 
         wire_format.put(frames, "agg.chunk", int(array))
         wire_format.put(frames, "agg.vertex", at)
         wire_format.put(frames, "agg.count", np.minimum(len(content) - at, per_packet))
-        frames[:, wire_format.VALUES_AT :] = padded.astype(">i4").view(np.uint8).reshape(count, 4 * per_packet)
+        frames[:, wire_format.VALUES_AT :] = (
+            padded.astype(">i4").view(np.uint8).reshape(count, 4 * per_packet)
+        )
         parts.append(frames)
     return np.concatenate(parts)
 
@@ -244,8 +278,8 @@ def _load(engine: Engine, frames: npt.NDArray[np.uint8], node: str, program: str
         acknowledged += len(out.ends)
     if acknowledged != len(frames):
         raise InputError(
-            f"switch.program: {program} on {node} took {acknowledged} of {len(frames)} packets of the graph's "
-            "adjacency: its arrays are too small for the graph, or it reads other headers"
+            f"switch.program: {program} on {node} acknowledged {acknowledged} of {len(frames)} packets of "
+            "the graph's adjacency: it does not read the headers of p4/programs/include"
         )
 
 

@@ -116,6 +116,11 @@ def prepare(
     jobs, failures = [], {}
     for variant in variants:
         try:
+            if variant.scenario.switch.model == "p4":
+                from sim import p4_model  # noqa: PLC0415  (the P4 front end takes a while to load)
+
+                stage(f"checking {variant.scenario.switch.program}")
+                p4_model.check(variant.scenario, variant.system)
             partition, counts = maker.partition(variant.system)
             phases = compute_table(
                 graph, partition, scenario.model, device, cross_sum=variant.system.cross_sum, counts=counts
@@ -212,7 +217,12 @@ class _Maker:
                 self.plan_facts[folder.name] = _plan_facts(plan)
             folders[width] = folder
         largest = max((self.plan_sizes[folder] for folder in folders.values()), default=0)
-        return folders, BASE_MEMORY_BYTES + PLAN_MEMORY_FACTOR * largest
+        registers = 0
+        if switch.model == "p4" and system.in_network:
+            from sim import p4_model  # noqa: PLC0415
+
+            registers = p4_model.memory_bytes(variant.scenario, [Plan.load(f) for f in folders.values()])
+        return folders, BASE_MEMORY_BYTES + PLAN_MEMORY_FACTOR * largest + registers
 
     def values(self, partition: Partition) -> dict[int, Path]:
         """Random fixed-point features and the oracle's sums, per width, when packets are to carry numbers."""

@@ -111,8 +111,8 @@ class ClusterSection:
     # Port to port. Vendors quote 300-500 ns for 100 GbE cut-through silicon (Broadcom Tomahawk: ~500 ns,
     # blog.ipspace.net "Broadcom Tomahawk 101"); Tofino's figure is not published.
     switch_latency_ns: int = key(400, unit="ns", low=0, high=1e9)
-    # "flow": RFC 2992, hash-threshold per flow; "destination": one spine for each worker, as a routing table has
-    # it, and as P4 switches route
+    # "flow": RFC 2992, hash-threshold per flow; "destination": one spine for each worker, as a routing table
+    # has it, and as P4 switches route
     ecmp: str = key("flow", choices=("flow", "packet", "destination"))
     mtu_bytes: int = key(1500, unit="bytes", low=128, high=9216)  # IEEE 802.3 standard frame payload
 

@@ -56,9 +56,7 @@ def _build(sizes: tuple[tuple[str, str], ...]) -> Path:
 def install(target: Target, switch: Switch, topology: Fabric, jobs: Sequence[SwitchJob]) -> None:
     """Everything but the adjacency, which the workers load."""
     target.clone_session(RECIRCULATE_SESSION, port=RECIRCULATE_PORT)
-    for worker in range(topology.workers):
-        port, mac = _port(switch, topology, worker), _mac(worker)
-        target.insert("ipv4_lpm", {"dst": (FIRST_IP + worker, 32)}, "forward", {"port": port, "mac": mac})
+    routes(target, switch, topology)
     blocks = entries = edges = aggregators = 0
     for place, job in enumerate(jobs):
         group, root = job.number, job.number % max(1, topology.spines)
@@ -87,6 +85,13 @@ def install(target: Target, switch: Switch, topology: Fabric, jobs: Sequence[Swi
         blocks, entries = blocks + job.needs.blocks, entries + job.needs.entries
         edges, aggregators = edges + job.needs.edges, aggregators + job.needs.aggregators
         _reach(target, switch, topology, job.number)
+
+
+def routes(target: Target, switch: Switch, topology: Fabric) -> None:
+    """Where ordinary packets go; all that a program needs that only forwards (ipv4.p4)."""
+    for worker in range(topology.workers):
+        port, mac = _port(switch, topology, worker), _mac(worker)
+        target.insert("ipv4_lpm", {"dst": (FIRST_IP + worker, 32)}, "forward", {"port": port, "mac": mac})
 
 
 def _reach(target: Target, switch: Switch, topology: Fabric, job: int) -> None:

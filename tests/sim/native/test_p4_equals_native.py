@@ -36,7 +36,6 @@ COUNTED_ALIKE = (
         "pulls",
         "resends",
         "passes",
-        "results",
         "packet_hops",
     ),
     *("epoch_time_ns", "comm_time_ns", "up_bytes", "down_bytes", "fabric_bytes", "backlog_max_bytes"),
