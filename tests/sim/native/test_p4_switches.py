@@ -172,7 +172,7 @@ def by_port(packets):
 
 @pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2"])
 def test_the_emulators_switch_answers_the_trace_with_the_same_packets(experiment, topology):
-    """What came in at a simulated switch, into one as the emulator runs it: byte for byte, in each port's order."""
+    """What came in at a simulated switch, into one as the emulator runs it: byte for byte, port by port."""
     case = experiment("karate", topology=topology, aggregators=60)
     system = SYSTEMS["switchgnn"]
     plan = case.plan(system)
