@@ -19,7 +19,7 @@ class Config:
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
 
-class P4Stopped(RuntimeError):
+class P4Stopped(RuntimeError):  # noqa: N818  (what happened to the program)
     """A P4 program that would never end."""
 
 class PlanArrays:

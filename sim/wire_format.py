@@ -12,8 +12,8 @@ from p4.control.fabric import FIRST_IP, FIRST_SOURCE_PORT, GATEWAY_MAC, SWITCH_I
 from p4.wire_layout import layout
 
 _LAYOUT = layout()
-# Values between hosts alone, pull lists and other tenants' traffic: no program here reads this port. The number
-# is IANA's for RoCEv2, which such traffic would be.
+# Values between hosts alone, pull lists and other tenants' traffic: no program here reads this port. It is
+# IANA's for RoCEv2, which such traffic would be.
 HOST_PORT = 4791
 TTL = 64
 ECN_CAPABLE = 2  # ECT(0), RFC 3168

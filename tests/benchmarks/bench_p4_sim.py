@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-# An addition touches one aggregator: 136 bytes of registers, three or four cache lines, of which the first is
-# a miss wherever the aggregators outgrow the cache; the packet's bytes are parsed and written each time round.
+# An addition touches one aggregator: 136 bytes of registers, three or four cache lines, of which the first
+# is a miss wherever the aggregators outgrow the cache; the packet is parsed and written each time round.
 PASS_BYTES = {"registers": 136, "packet in": 182, "packet out": 182}
 MUST_PASSES_PER_S, MUST_SLOWDOWN = 0.7e6, 4.0
 DEFAULT = ("leaf-spine:8x8", 128, "debian", 256)

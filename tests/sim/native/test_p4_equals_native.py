@@ -70,7 +70,7 @@ def assert_same(case, native, p4):
     assert first is None, f"first packet that differs: native {first[0]}, p4 {first[1]}"
     assert len(ours) == len(theirs)
     assert {k: native.summary[k] for k in COUNTED_ALIKE} == {k: p4.summary[k] for k in COUNTED_ALIKE}
-    # a result that a full buffer drops was complete to the native model; of the program's, those that leave are counted
+    # a result that a full buffer drops was one to the native model; of the program's those that leave count
     assert 0 <= native.summary["results"] - p4.summary["results"] <= native.summary["drops"]
     expected = case.expected()
     for received in p4.results:
@@ -192,8 +192,8 @@ def test_recirculation_within_limits_takes_the_same_packets_in_another_order(exp
 
 
 def test_the_lean_protocol_sends_the_same_values_with_smaller_reports(experiment):
-    """By default the native model's workers report to the block's root themselves, in 64 bytes, as a switch that
-    reads shorter headers could let them. switchgnn.p4's frames all carry values, and its leaves count."""
+    """By default the native model's workers report to the block's root themselves, in 64 bytes, as a switch
+    that reads shorter headers could let them. switchgnn.p4's frames all carry values, and its leaves count."""
     case = experiment("rmat:7", topology="leaf-spine:2x2", width=70)
     lean = case.run("switchgnn", run=RunSection(packet_sample=1))
     wire, _ = both(case)

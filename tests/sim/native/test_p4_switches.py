@@ -1,4 +1,4 @@
-"""P4 switches in the cluster: many, with programs of their own, what they refuse, traces replayed elsewhere."""
+"""P4 switches in the cluster: many, with programs of their own, refusals, traces replayed elsewhere."""
 
 from __future__ import annotations
 
