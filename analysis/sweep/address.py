@@ -12,6 +12,7 @@ from typing import Any
 
 from sim.job import Variant
 from sim.scenario import Scenario
+from workloads.graphs.dynamic.streams import READERS
 from workloads.graphs.formats.registry import FORMATS
 from workloads.graphs.sources import catalogue
 
@@ -43,6 +44,9 @@ def group_name(variant: Variant, known_files: dict[tuple[str, str], str]) -> str
     told |= {"value_mode": keys["run"]["value_mode"]}
     if keys["run"]["value_mode"]:  # the values are drawn from it
         told |= {"seed": keys["run"]["seed"]}
+    if variant.system.dynamic:  # its plans are one epoch's, by all of these
+        told |= {name: keys[name] for name in ("dynamic", "plan")}
+        told |= {"seed": keys["run"]["seed"], "packet": variant.scenario.switch.aggregator_bytes}
     return _digest({"netfold": version("netfold"), **told})
 
 
@@ -71,7 +75,7 @@ def _keys(scenario: Scenario, known_files: dict[tuple[str, str], str]) -> dict[s
 def _graph_path(source: str) -> tuple[str, str | None]:
     """("format:" or "", path) of a graph that lies in a file or folder; path None for a name or shape."""
     kind, colon, rest = source.partition(":")
-    if colon and kind in FORMATS:
+    if colon and (kind in FORMATS or kind in READERS):
         return f"{kind}:", rest
     named = {name for name, _, _ in catalogue()}
     return "", source if os.path.exists(source) and source not in named else None

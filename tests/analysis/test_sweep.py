@@ -18,11 +18,12 @@ import pytest
 import netfold
 from analysis.records import load_runs
 from analysis.sweep import child, cluster
-from analysis.sweep.address import plan_name
+from analysis.sweep.address import group_name, plan_name
 from analysis.sweep.drive import run_sweep
 from analysis.sweep.folder import SweepFolder
 from analysis.sweep.memory import graph_size, preparing_bytes, simulating_bytes
 from analysis.sweep.spec import Sweep, load_sweep, make_sweep
+from sim.prepare import expand
 from sim.scenario_io import load_scenario
 from workloads.errors import InputError
 from workloads.systems import SYSTEMS
@@ -108,6 +109,19 @@ def test_addresses_follow_content_not_place(tmp_path: Path) -> None:
     changed = tiny(grid={"graph.source": [str(tmp_path / "b" / "edges.txt")]})
     assert set(changed.units).isdisjoint(at["a"].units)
     assert set(tiny(grid={"loss.rate": [0.1]}).units).isdisjoint(tiny().units)
+
+
+def test_units_of_dynamic_systems_share_plans_only_where_all_knobs_are_equal() -> None:
+    base = {"run.systems": "swash", "graph.source": "contacts:60:12", "cluster.workers": 4}
+
+    def group(**more: object) -> str:
+        [variant] = expand(load_scenario(None, base | {"cluster.topology": "star"} | more))
+        return group_name(variant, {})
+
+    assert group() == group(**{"loss.rate": 0.1})
+    names = ("dynamic.share", "dynamic.epoch", "plan.seed", "run.seed", "switch.aggregator_bytes")
+    others = [group(**{name: value}) for name, value in zip(names, (0.5, 3, 9, 9, 256), strict=True)]
+    assert len({group(), *others}) == 6
 
 
 @pytest.mark.parametrize(
