@@ -30,6 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "snapshot": {"system": "snapshot"},
     "chunk": {"system": "chunk"},
     "swash": {"system": "swash"},
+    "swash, every window": {"system": "swash", "s": 0, "p": 0.2},
     "swash k=2": {"system": "swash", "k": 2},
     "swash, no cache": {"system": "swash", "cache_windows": 0},
     "swash p=0.05": {"system": "swash", "p": 0.05},
@@ -119,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--graphs", default=GRAPHS)
     parser.add_argument("--models", default="tgcn")
-    parser.add_argument("--variants", default="full;swash", help="separated by ;")
+    parser.add_argument("--variants", default="full;swash, every window;swash", help="separated by ;")
     for flag, standard in (
         ("--workers", 4),
         ("--layers", 2),
