@@ -109,7 +109,6 @@ def test_a_scenario_is_printed_resolved(scenario: Path, capsys: pytest.CaptureFi
         (["run", "mine.toml", "--set", "network.seed=0"], "network.seed: 0 given; at least 1"),
         (["compare", "mine.toml"], "compare: mine.toml describes a network"),
         (["run", "--pcap", "h1"], "--pcap: for a scenario with a [network] section only"),
-        (["emulate", "mine.toml"], "mine.toml: describes a network; `netfold run` takes it"),
         (["run", "nowhere.toml"], "nowhere.toml: no such scenario file"),
         (["run", "mine.toml", "-o", "mine.toml"], "--output: mine.toml exists and is no results folder"),
     ],

@@ -15,6 +15,7 @@ from sim.network.scenario import NetworkScenario
 from sim.network.scenario_io import dump_network, is_network, load_network
 from sim.network.topology import make_topology
 from sim.network.traffic import expand_flows
+from sim.scenario_io import load_scenario
 from tests.sim.network.conftest import EXAMPLES, ROUTER
 from workloads.errors import InputError
 
@@ -115,6 +116,12 @@ def test_sections_tell_a_network_from_a_propagation(tmp_path: Path) -> None:
         (tmp_path / "x.toml").write_text(text)
         assert is_network(tmp_path / "x.toml") is expected
     assert not is_network(None)
+
+
+def test_commands_for_propagations_refuse_a_network(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text("[network]\n")
+    with pytest.raises(InputError, match="describes a network; `netfold run` takes it"):
+        load_scenario(tmp_path / "x.toml")
 
 
 @pytest.mark.parametrize("name", ["router_128.toml", "load_balancer_128.toml"])
