@@ -193,7 +193,7 @@ def test_recirculation_within_limits_takes_the_same_packets_in_another_order(exp
 
 def test_the_lean_protocol_sends_the_same_values_with_smaller_reports(experiment):
     """By default the native model's workers report to the block's root themselves, in 64 bytes, as a switch
-    that reads shorter headers could let them. switchgnn.p4's frames all carry values, and its leaves count."""
+    that reads shorter headers could let them. switchgnn.p4's frames carry values, and its leaves count."""
     case = experiment("rmat:7", topology="leaf-spine:2x2", width=70)
     lean = case.run("switchgnn", run=RunSection(packet_sample=1))
     wire, _ = both(case)
