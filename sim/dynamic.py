@@ -53,7 +53,7 @@ def prepare_dynamic(
     stage(f"loading dynamic graph {chosen.source}")
     graph = load_dynamic_graph(
         chosen.source, scale=chosen.scale, seed=chosen.seed, lifetime=scenario.dynamic.lifetime or None,
-        window=scenario.dynamic.window or None, cache=cache,
+        window=scenario.dynamic.window or None, snapshots=scenario.dynamic.snapshots or None, cache=cache,
     )  # fmt: skip
     maker = _Maker(scenario, graph, device, work, stage)
     jobs, failures = [], {}

@@ -87,6 +87,7 @@ class DynamicSection:
 
     window: int = key(0, low=1, high=10_000, word="auto")  # snapshots, Ns; auto: the graph's own
     lifetime: int = key(0, low=1, high=10_000, word="auto")  # snapshots that an edge lives, z
+    snapshots: int = key(0, low=5, high=2_000, word="auto")  # that an edge stream is cut into
     placing: str = key("", choices=("", *METHODS))  # partition method; "": the system's own
     keep: float = key(KEEP, low=1e-6, high=1.0)  # of the original snapshots that light-metis merges
     # SWASH's flexible communication: every k-th epoch, s windows of it (0: all), a share p of the rows
