@@ -117,6 +117,7 @@ def test_what_cannot_be_run_is_refused_in_one_line(experiment, tmp_path):
     assert "cannot be set up as a program that aggregates" in refused("switchgnn", program=plain)
 
 
+@pytest.mark.slow  # compiles a copy of switchgnn.p4
 def test_a_graph_too_large_for_the_programs_memory(experiment, tmp_path):
     """A copy whose sizes are its own."""
     shutil.copytree(SWITCHGNN.parent / "include", tmp_path / "include")
