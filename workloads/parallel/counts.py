@@ -49,24 +49,27 @@ class Work:
         return len(self.shares) < self.replicas
 
 
-def network_work(task: Task, scheme: Scheme, balance: Balance) -> Work:
-    """A network's. Raises InputError for more shares than targets, more parts than vertices."""
+def network_work(task: Task, scheme: Scheme, balance: Balance, known: dict[int, Share] | None = None) -> Work:
+    """A network's. known: parts -> the whole graph's share, made once for all closures that are everything.
+
+    Raises InputError for more shares than targets, more parts than vertices.
+    """
     targets = target_parts(task, scheme)
     counted = max(1, min(scheme.data, MOST_SHARES // scheme.accumulate))
     shares = []
-    whole: list[Share] = []  # once for all closures that are everything
+    whole = {} if known is None else known
     for replica in range(counted):
         turns = targets[replica * scheme.accumulate : (replica + 1) * scheme.accumulate]
         shares.append([_share(task, scheme, field_of(task, scheme, one), balance, whole) for one in turns])
     return Work(shares, scheme.data)
 
 
-def _share(task: Task, scheme: Scheme, field: Ids, balance: Balance, whole: list[Share]) -> Share:
+def _share(task: Task, scheme: Scheme, field: Ids, balance: Balance, whole: dict[int, Share]) -> Share:
     if len(field) < task.graph.num_vertices:
         return _of_graph(induced(task.graph, field), task, scheme, balance)
-    if not whole:
-        whole.append(_of_graph(task.graph, task, scheme, balance))
-    return whole[0]
+    if scheme.partition not in whole:
+        whole[scheme.partition] = _of_graph(task.graph, task, scheme, balance)
+    return whole[scheme.partition]
 
 
 def _of_graph(graph: Graph, task: Task, scheme: Scheme, balance: Balance) -> Share:

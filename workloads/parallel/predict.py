@@ -110,6 +110,7 @@ class Predictor:
         alpha, beta = costs.balance(task.model.hidden)
         self.balance = Balance(alpha, beta)
         self._work: dict[tuple[int, int, int], Work] = {}
+        self._known: dict[int, Share] = {}
 
     def predict(self, scheme: Scheme) -> Prediction:
         """One scheme's prediction; `why_not` where it cannot be run or does not fit."""
@@ -140,7 +141,8 @@ class Predictor:
         """A network's counts, which tensor and checkpoints do not change."""
         key = scheme.data, scheme.accumulate, scheme.partition
         if key not in self._work:
-            self._work[key] = network_work(self.task, scheme, self.balance_of(scheme))
+            known = None if self._by_speed(scheme) else self._known
+            self._work[key] = network_work(self.task, scheme, self.balance_of(scheme), known)
         return self._work[key]
 
     def balance_of(self, scheme: Scheme) -> Balance:
