@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim.scenario import BackgroundSection, LossSection, RunSection, SwitchSection
-from workloads.systems import SYSTEMS
+from workloads.systems import STATIC_SYSTEMS as SYSTEMS
 
 CASES = {
     "plain": {},

@@ -9,7 +9,7 @@ from sim.engine import simulate, switch_names
 from sim.scenario import BackgroundSection, LossSection, RunSection
 from workloads.compute import Phase
 from workloads.errors import InputError
-from workloads.systems import SYSTEMS
+from workloads.systems import STATIC_SYSTEMS as SYSTEMS
 
 
 def tables_equal(one, other) -> bool:

@@ -11,7 +11,7 @@ from sim.scenario import BackgroundSection, ClusterSection, CongestionSection, L
 from workloads.graphs.csr import build_csr
 from workloads.graphs.graph import Provenance, make_graph
 from workloads.plan import make_plan
-from workloads.systems import SYSTEMS
+from workloads.systems import STATIC_SYSTEMS as SYSTEMS
 
 TOPOLOGIES = ("star", "leaf-spine:2x2", "leaf-spine:4x3", "leaf-spine:8x1")
 

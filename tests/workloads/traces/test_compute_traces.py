@@ -15,7 +15,7 @@ from workloads.compute import allreduce_phase, compute_table, load_device
 from workloads.compute_table import load_compute_table, measured_phases
 from workloads.graphs import load_graph
 from workloads.partition import partition_graph
-from workloads.systems import SYSTEMS
+from workloads.systems import STATIC_SYSTEMS as SYSTEMS
 from workloads.traces.kernels import TraceModel, WorkerSteps
 from workloads.traces.measure import WARMUPS, Stopwatch, measure
 from workloads.traces.record import trace_facts
