@@ -205,11 +205,11 @@ def _check_sizes(where: str, name: str, engine: Engine, jobs: Sequence[SwitchJob
             )
 
 
-_built: dict[tuple[Path, tuple[tuple[str, str], ...]], Path] = {}
+_built: dict[tuple[Path, int, tuple[tuple[str, str], ...]], Path] = {}
 
 
 def _library(where: str, path: Path, sizes: tuple[tuple[str, str], ...]) -> Path:
-    key = (path.resolve(), sizes)
+    key = (path.resolve(), path.stat().st_mtime_ns, sizes)
     if key not in _built:
         program = _parse(where, path, dict(sizes))
         try:

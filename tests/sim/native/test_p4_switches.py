@@ -86,8 +86,11 @@ def test_a_program_of_the_users_own_serves_host_based_systems(experiment, tmp_pa
     ("named", "said"),
     [
         ({"parser": "round"}, r"mine.p4 has a parser that loops without end; port \d+, at \d+ ns"),
-        ({"egress": "recirculate_preserving_field_list(0);"}, r"mine.p4 recirculates .* without end"),
-        ({"egress": "clone_preserving_field_list(CloneType.E2E, 1, 0);"}, r"mine.p4 .* without end|copies"),
+        pytest.param(
+            {"egress": "recirculate_preserving_field_list(0);"},
+            r"mine.p4 recirculates .* without end",
+            marks=pytest.mark.slow,  # a million passes
+        ),
     ],
 )
 def test_programs_without_an_end_stop_the_run(experiment, tmp_path, named, said):
@@ -110,7 +113,8 @@ def test_what_cannot_be_run_is_refused_in_one_line(experiment, tmp_path):
     broken.write_text(
         FORWARD.replace("NEXT", "accept").replace("EGRESS", "").replace("h.ipv4.dst: lpm", "h.ipv4.d: lpm")
     )
-    assert f"switch.program: {broken}:17:" in refused("host", program=str(broken))
+    said = refused("host", program=str(broken))
+    assert f"switch.program: {broken}:16:30: header ipv4_t has no field" in said
     assert "no program for strawman; switchgnn.p4 serves switchgnn" in refused("strawman")
     assert "no program for presum" in refused("presum")
     plain = str(write(tmp_path, "plain.p4"))
