@@ -75,7 +75,9 @@ def _share(task: Task, scheme: Scheme, field: Ids, balance: Balance, whole: dict
 def _of_graph(graph: Graph, task: Task, scheme: Scheme, balance: Balance) -> Share:
     parts = scheme.partition
     if graph.num_vertices < parts:
-        raise InputError(f"{scheme.name}: a turn has {graph.num_vertices} vertices for {parts} parts")
+        raise InputError(
+            f"{scheme.name}: a turn has {graph.num_vertices} vertices; {parts} part(s) need one each"
+        )
     if parts == 1:
         none = np.zeros(1, dtype=np.int64)
         return Share(np.array([graph.num_vertices]), np.array([graph.num_edges]), none, none)
