@@ -342,7 +342,10 @@ NB_MODULE(_native, m)
 {
     m.doc() = "netfold's cluster models on ns-3 (C++).";
     // Once per process and before any event: 100 Gb/s needs 80 ps per byte.
-    ns3::Time::SetResolution(ns3::Time::PS);
+    if (ns3::Time::GetResolution() != ns3::Time::PS) // once in a process, whichever of our modules comes first
+    {
+        ns3::Time::SetResolution(ns3::Time::PS);
+    }
 
     nb::exception<P4Stopped>(m, "P4Stopped", PyExc_RuntimeError);
 

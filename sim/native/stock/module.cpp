@@ -151,7 +151,10 @@ NB_MODULE(_network, m)
 {
     m.doc() = "netfold's networks of ns-3 hosts and P4 switches (C++).";
     // Once per process and before any event, as in sim._native.
-    ns3::Time::SetResolution(ns3::Time::PS);
+    if (ns3::Time::GetResolution() != ns3::Time::PS) // once in a process, whichever of our modules comes first
+    {
+        ns3::Time::SetResolution(ns3::Time::PS);
+    }
 
 #define FIELD(type, name) .def_rw(#name, &type::name)
     nb::class_<HostConfig>(m, "HostConfig").def(nb::init<>()) FIELD(HostConfig, name) FIELD(HostConfig, mac)
