@@ -127,6 +127,11 @@ def check_summary(summary: Any, folder: Path) -> None:
         raise InputError(
             f"{folder}: the results of a network, not of a propagation; `netfold show` prints them"
         )
+    if isinstance(summary, dict) and str(summary.get("provenance", "")).startswith("emulated"):
+        raise InputError(
+            f"{folder}: the results of `netfold emulate`, not of a simulation; "
+            "summary.json and the Parquet tables in it can be read"
+        )
     needed = {"netfold", "graph", "order", "runs", "failures", "compute", "partitions", "plans"}
     whole = isinstance(summary, dict) and needed <= summary.keys()
     whole = whole and all(isinstance(summary[name], dict) for name in ("graph", "runs", "failures"))

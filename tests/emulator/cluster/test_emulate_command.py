@@ -50,6 +50,17 @@ def test_records_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], ho
     assert (place / "scenario.toml").read_text().count("workers = 3") == 1
 
 
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_other_readers_say_what_the_folder_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    as_json(capsys, *SMALL, "--in-process", "-o", str(tmp_path / "e"), "--propagations", "1")
+    assert netfold.main([command, str(tmp_path / "e")]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"netfold: error: {tmp_path / 'e'}: the results of `netfold emulate`")
+    assert err.count("\n") == 1
+
+
 def test_same_seed_same_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loss = ["--in-process", "--fault", "*: loss=0.03, reorder=0.05, duplicate=0.05"]
     runs = []
