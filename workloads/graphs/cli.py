@@ -117,7 +117,7 @@ def _show(about: dict[str, Any]) -> None:
     ]
     for name, text in rows:
         table.add_row(name, text)
-    Console(highlight=False).print(table)
+    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -126,7 +126,7 @@ def _list(args: argparse.Namespace) -> int:
         formats = [{"format": name, "what": form.title} for name, form in FORMATS.items()]
         _print_json({"graphs": graphs, "formats": formats})
         return 0
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     table = Table("graph", "kind", "what it is", box=None, header_style="bold")
     for row in catalogue():
         table.add_row(*row)

@@ -107,7 +107,7 @@ def _rows(rows: list[dict[str, Any]]) -> None:
             for v in row.values()
         ]
         table.add_row(*cells)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 140  # for a file or a pipe, whole columns rather than 80 characters
     console.print(table)
@@ -149,7 +149,7 @@ def _show(about: dict[str, Any]) -> None:
     }
     for name, text in rows.items():
         table.add_row(name, text)
-    Console(highlight=False).print(table)
+    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 def _info(args: argparse.Namespace) -> int:

@@ -247,7 +247,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
     if about["made_up"]:
         table.add_row("made up", about["made_up"])
     table.add_row("records", str(folder))
-    Console(highlight=False).print(table)
+    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 def _size(count: float) -> str:

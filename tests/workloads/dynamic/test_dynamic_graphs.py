@@ -175,6 +175,8 @@ def test_damaged_folders_are_one_line(data, tmp_path_factory):
         ("traffic:60:20", {"window": 13}, "window: 13"),
         ("traffic:60:20", {"window": 0}, "window: 0"),
         ("traffic:60:20", {"lifetime": 0}, "lifetime: 0"),
+        ("social:60:20", {"lifetime": 0}, "lifetime: 0"),
+        ("contacts:60:20", {"lifetime": -3}, "lifetime: -3"),
         ("traffic:60:20", {"seed": -1}, "seed: -1"),
         ("traffic:60:20", {"snapshots": 9}, "traffic:N:T"),
         ("traffic", {"scale": float("nan")}, "scale"),
@@ -209,3 +211,21 @@ def test_commands(tmp_path, capsys):
     assert main(["dynamic", "list", "--json"]) == 0
     assert main(["dynamic", "info", "nope"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_lifetime_of_none_is_one_line_for_a_stream_too(tmp_path):
+    file = tmp_path / "mail.txt"
+    file.write_text("1 2 100\n2 3 110\n3 1 150\n1 4 180\n")
+    with pytest.raises(InputError, match="lifetime: 0 snapshots given; allowed: 1 to 10000"):
+        load_dynamic_graph(str(file), lifetime=0, cache=tmp_path / "cache")
+
+
+def test_sizes_and_brackets_in_a_name_are_printed_as_they_are(tmp_path, capsys):
+    from netfold import main
+
+    assert main(["dynamic", "info", "contacts:100:12"]) == 0
+    assert "contacts:100:12" in capsys.readouterr().out
+    file = tmp_path / "mail[bold].txt"
+    file.write_text("1 2 100\n2 3 110\n3 1 150\n1 4 180\n")
+    assert main(["dynamic", "info", str(file)]) == 0
+    assert "mail[bold].txt" in capsys.readouterr().out

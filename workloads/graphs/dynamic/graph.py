@@ -119,6 +119,12 @@ def chronological_split(num_snapshots: int) -> tuple[int, int]:
     return max(1, num_snapshots * 6 // 10), max(2, num_snapshots * 8 // 10)
 
 
+def check_lifetime(lifetime: int) -> None:
+    """Raises InputError where an edge cannot live so many snapshots."""
+    if not 1 <= lifetime <= 10_000:
+        raise InputError(f"lifetime: {lifetime} snapshots given; allowed: 1 to 10000")
+
+
 def make_dynamic_graph(
     name: str,
     n: int,
@@ -138,8 +144,7 @@ def make_dynamic_graph(
     ValueError when shapes disagree.
     """
     count = len(arrivals)
-    if not 1 <= lifetime <= 10_000:
-        raise InputError(f"lifetime: {lifetime} snapshots given; allowed: 1 to 10000")
+    check_lifetime(lifetime)
     train_end, val_end = chronological_split(count)
     if not 1 <= window <= train_end:
         raise InputError(

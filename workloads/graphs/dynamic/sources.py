@@ -11,7 +11,7 @@ from pathlib import Path
 from workloads.errors import InputError
 from workloads.graphs.cache import file_hash
 from workloads.graphs.dynamic import contacts, social, traffic
-from workloads.graphs.dynamic.graph import DynamicGraph, make_dynamic_graph
+from workloads.graphs.dynamic.graph import DynamicGraph, check_lifetime, make_dynamic_graph
 from workloads.graphs.dynamic.store import cached_dynamic, load_dynamic
 from workloads.graphs.dynamic.streams import (
     LIFETIME,
@@ -84,6 +84,8 @@ def load_dynamic_graph(
     """
     if not 0 <= seed < 2**63:
         raise InputError(f"seed: {seed}, allowed is 0..{2**63 - 1}")
+    if lifetime is not None:
+        check_lifetime(lifetime)  # before anything is generated or read with it
     asked = {"lifetime": lifetime, "window": window}
     kind, colon, rest = source.partition(":")
     try:

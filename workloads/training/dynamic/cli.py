@@ -253,7 +253,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
         "epoch", f"{figures['epoch_s']:.3f} s, {waited}, measured on this machine ({figures['device']})"
     )
     table.add_row("records", str(folder))
-    Console(highlight=False).print(table)
+    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 def _size(count: float) -> str:
