@@ -61,5 +61,5 @@ def _print(records: Records, figures: list[Path]) -> None:
 
 def wide_console() -> Console:
     """Standard output: as wide as the terminal, or wide enough for every column where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDE)
+    console = Console(markup=False, emoji=False)  # names like contacts:100:12 are printed as they are
+    return console if console.is_terminal else Console(width=WIDE, markup=False, emoji=False)

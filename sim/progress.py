@@ -18,7 +18,7 @@ class ProgressDisplay:
     """A `sim.run.Watcher` and context manager; plain lines come every ten seconds per simulation at most."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or Console(stderr=True, markup=False, emoji=False)
         self.live = self.console.is_terminal
         self.bars = Progress(
             SpinnerColumn(),

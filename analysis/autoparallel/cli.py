@@ -105,6 +105,8 @@ def _autoparallel(args: argparse.Namespace) -> int:
     cluster = parse_cluster(args.cluster, parse_overrides(args.settings))
     turns = _turns(args.turns)
     memory = float(parse_quantity(args.memory, "bytes", "memory")) if args.memory else float("inf")
+    if args.train < 0:
+        raise InputError(f"train: {args.train} epochs given; at least 0")
     if args.train and cluster.scenario is not None:
         raise InputError(f"train: {cluster.text} is simulated; allowed with --cluster local:N")
     torch.set_num_threads(1)  # a worker has one, and so has its profile

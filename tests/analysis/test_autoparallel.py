@@ -152,3 +152,10 @@ def test_a_scenario_file_is_a_cluster(tmp_path: Path):
     assert found.scenario.congestion.control == "dcqcn"  # a file says what it wants
     with pytest.raises(InputError):
         parse_cluster(str(tmp_path / "none.toml"), {})
+
+
+def test_training_for_less_than_no_epoch_is_refused(capsys):
+    from netfold import main
+
+    assert main(["autoparallel", "--cluster", "local:2", "--train", "-1"]) == 2
+    assert capsys.readouterr().err == "netfold: error: train: -1 epochs given; at least 0\n"

@@ -323,3 +323,10 @@ def test_default_names_are_plain_file_names() -> None:
         "compare", overrides("compare", "--graph", "reddit", "--scale", "0.1")
     )
     assert scaled == "compare-reddit-0.1-128w-ls8x8"
+
+
+def test_tables_print_names_as_they_are(capsys):
+    from analysis.render import wide_console
+
+    wide_console().print("graph contacts:100:12, mail[bold].txt")
+    assert capsys.readouterr().out == "graph contacts:100:12, mail[bold].txt\n"
