@@ -1,5 +1,7 @@
 #include "ethernet-link.h"
 
+#include "readable.h"
+
 #include "ns3/abort.h"
 #include "ns3/error-model.h"
 #include "ns3/ethernet-header.h"
@@ -141,7 +143,7 @@ EthernetLinkDevice::GetTypeId()
         trace(id, "MacPromiscRx", "Any packet that arrived", MakeTraceSourceAccessor(&Device::m_macPromiscRx));
         trace(id, "PhyTxBegin", "A frame's first bit leaves", MakeTraceSourceAccessor(&Device::m_phyTxBegin));
         trace(id, "PhyRxEnd", "A frame's last bit has arrived", MakeTraceSourceAccessor(&Device::m_phyRxEnd));
-        trace(id, "PhyRxDrop", "Damaged on its way", MakeTraceSourceAccessor(&Device::m_phyRxDrop));
+        trace(id, "PhyRxDrop", "Damaged on its way, or cut short so that no host can read it", MakeTraceSourceAccessor(&Device::m_phyRxDrop));
         trace(id, "Sniffer", "Frames sent, and received for this node", MakeTraceSourceAccessor(&Device::m_sniffer));
         trace(id, "PromiscSniffer", "Every frame on the wire", MakeTraceSourceAccessor(&Device::m_promiscSniffer));
         return id;
@@ -344,6 +346,11 @@ EthernetLinkDevice::Receive(Ptr<Packet> frame)
     if (protocol < kLeastType && protocol < frame->GetSize())
     {
         frame->RemoveAtEnd(frame->GetSize() - protocol);
+    }
+    if (!IsReadable(*frame, protocol))
+    {
+        m_phyRxDrop(frame);
+        return;
     }
     const Mac48Address to = header.GetDestination();
     const PacketType type = to.IsBroadcast()   ? PACKET_BROADCAST
