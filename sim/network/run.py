@@ -68,8 +68,8 @@ def simulate_network(
         run.run(progress)
     except IndexError:  # ns-3's ping looks up a reply's number among those that it sent
         raise InputError(
-            "ping: a program answered with a sequence number that was never sent, which ns-3's ping cannot take; "
-            'keep the number, or use kind = "echo"'
+            "ping: a program answered with a sequence number that was never sent, which ns-3's ping cannot "
+            'take; keep the number, or use kind = "echo"'
         ) from None
     except (RuntimeError, ValueError) as error:
         raise InputError(str(error)) from None
