@@ -170,7 +170,7 @@ def test_a_picture_has_states_tables_and_bytes(
     assert {"parser Parse", "control SwitchIngress", "extract hdr.ipv4", "accept", "0x800"} <= texts
     assert {"ipv4_lpm", "hdr.ipv4.dst: lpm", "forward, drop"} <= texts
     if program == SWITCHGNN:
-        assert {"hit", "miss", "adjacency()", "registers together: 29923328 bytes"} <= texts
+        assert {"hit", "miss", "adjacency()", "registers together: 29924352 bytes"} <= texts
     again = tmp_path / "again.svg"
     assert main(["p4", "show", str(program), "--picture", str(again)]) == 0
     assert again.read_bytes() == path.read_bytes()

@@ -68,7 +68,8 @@ def test_it_is_stopped_counted_and_named(switch: Engine, op: int, problem: str) 
 def test_an_endless_parser_times_out_as_p4_says(switch: Engine) -> None:
     """core.p4's ParserTimeout; the packet goes on, as any whose parser fails."""
     assert ask(switch, 1) == [bytes([1, 0xEE])]
-    assert switch.problems() == []
+    told = "packets whose parser loops without end: it ended in error.ParserTimeout: 1"
+    assert switch.problems() == [told]
 
 
 def test_what_is_long_but_has_an_end_is_not_stopped(switch: Engine) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from p4.targets import Engine
@@ -214,13 +214,16 @@ def events(switch: Engine) -> list[int]:
 
 def test_every_worker_receives_the_sum(atp: Path) -> None:
     @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 12), st.sampled_from([0.0, 0.1, 0.3]))
+    @example(42240, 2, 11, 0.0)  # two of its packets share an aggregator
     @settings(max_examples=25, deadline=None)
     def adds_up(seed: int, workers: int, packets: int, faults: float) -> None:
         net, all_workers, _ = star(atp, [Job(1, (1,) * workers, SERVER, packets)], seed, faults)
         timeouts = net.run()
         check(all_workers)
         if not faults:
-            assert timeouts == 0
+            # Of two packets that share an aggregator the later may find it free for some workers only; what waits
+            # there then is fetched after a timeout.
+            assert timeouts == 0 or events(net.switches["star"])[COLLISIONS] > 0
             assert not net.switches["star"].register_array("owner").any()  # all are free again
         net.close()
 
