@@ -221,8 +221,8 @@ def test_every_worker_receives_the_sum(atp: Path) -> None:
         timeouts = net.run()
         check(all_workers)
         if not faults:
-            # Of two packets that share an aggregator the later may find it free for some workers only; what waits
-            # there then is fetched after a timeout.
+            # Of two packets that share an aggregator the later may find it free for some workers only;
+            # what waits there then is fetched after a timeout.
             assert timeouts == 0 or events(net.switches["star"])[COLLISIONS] > 0
             assert not net.switches["star"].register_array("owner").any()  # all are free again
         net.close()
