@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import torch
+import torch.distributed as dist
 
 from workloads.errors import InputError
+
+START_S = 600  # for all workers to have loaded the graph
 
 
 def choose_device(choice: str, local_rank: int, local_workers: int) -> torch.device:
@@ -27,3 +32,13 @@ def choose_device(choice: str, local_rank: int, local_workers: int) -> torch.dev
 def backend(device: torch.device) -> str:
     """The process group's backends: what the workers agree on lies on the CPU, even where they use CUDA."""
     return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+
+
+def join_group(device: torch.device, store: dist.Store, rank: int, workers: int, *, threads: int) -> None:
+    """Take the device and so many threads of torch, and join the process group that meets at `store`."""
+    torch.set_num_threads(threads)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group(
+        backend(device), store=store, rank=rank, world_size=workers, timeout=timedelta(seconds=START_S)
+    )

@@ -17,9 +17,10 @@ from workloads.errors import InputError
 from workloads.training.adjacency import Adjacency
 from workloads.training.checkpoint import Checkpoints
 from workloads.training.coordinator import KINDS, Epoch, Report, coordinate
-from workloads.training.device import backend
+from workloads.training.device import join_group
 from workloads.training.exchange import Exchange
 from workloads.training.extractor import LEVELS, node_bits
+from workloads.training.gradients import reduce_gradients
 from workloads.training.job import Job, Trained
 from workloads.training.memory import kept_for_backward, peak_bytes
 from workloads.training.models import MODELS, Model
@@ -29,7 +30,6 @@ from workloads.training.traffic import BACKWARD, EpochPlan, Traffic
 from workloads.training.view import View
 from workloads.training.wire import Wire
 
-START_S = 600  # for all workers to have loaded the graph
 WALLS = ("transfer_ns", "encode_ns", "decode_ns", "wait_ns")
 
 
@@ -51,17 +51,8 @@ def train_worker(
     When `stop` is true of any worker, all of them end after the same epoch, with a checkpoint where the job
     has a folder for it.
     """
-    torch.set_num_threads(job.options.threads)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
     local = job.local
-    dist.init_process_group(
-        backend(device),
-        store=store,
-        rank=local.rank,
-        world_size=local.workers,
-        timeout=timedelta(seconds=START_S),
-    )
+    join_group(device, store, local.rank, local.workers, threads=job.options.threads)
     patience = timedelta(seconds=job.options.timeout_s)
     # Transfers run beside the all-reduce and beside evaluation, so each has a group of its own.
     wires = [Wire(local.rank, local.workers, dist.new_group(timeout=patience), device) for _ in range(3)]
@@ -190,7 +181,7 @@ class Training:
         self.saved_bytes = max(self.saved_bytes, kept())
         self.optimiser.zero_grad(set_to_none=False)
         loss.backward()
-        weights = self._reduce_gradients()
+        weights = reduce_gradients(self.model, self.wire)
         self.optimiser.step()
         value = float(loss.detach())
         self.exchange.settle()
@@ -199,15 +190,6 @@ class Training:
         gradients = sum(t.main_bytes for t in traffic if t.direction == BACKWARD)
         scales = sum(t.scale_bytes for t in traffic)
         return value, (embeddings, gradients, scales, weights)
-
-    def _reduce_gradients(self) -> int:
-        parameters = list(self.model.parameters())
-        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = torch.cat([grad.reshape(-1) for grad in grads])
-        sent = self.wire.all_reduce(flat)
-        for parameter, grad in zip(parameters, flat.split([g.numel() for g in grads]), strict=True):
-            parameter.grad = grad.view_as(parameter).clone()
-        return sent
 
     @torch.no_grad()
     def _evaluate(self, epoch: int) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from workloads.errors import InputError
 from workloads.training.checkpoint import Checkpoints
-from workloads.training.device import backend
+from workloads.training.device import join_group
 from workloads.training.dynamic.cache import PositionCache
 from workloads.training.dynamic.choose import Chooser
 from workloads.training.dynamic.counted import KINDS, CountedWire
@@ -37,9 +37,10 @@ from workloads.training.dynamic.window import (
     WindowPlan,
     mix_features,
 )
+from workloads.training.gradients import reduce_gradients
 from workloads.training.memory import peak_bytes
 from workloads.training.wire import Wire
-from workloads.training.worker import START_S, LossError
+from workloads.training.worker import LossError
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +86,8 @@ def train_dynamic_worker(
     stop: Callable[[], bool] = lambda: False,
 ) -> DynamicTrained | None:
     """Join the group that meets at `store`, and train, as `workloads.training.worker.train_worker`."""
-    torch.set_num_threads(job.options.threads)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
     local = job.local
-    dist.init_process_group(
-        backend(device),
-        store=store,
-        rank=local.rank,
-        world_size=local.workers,
-        timeout=timedelta(seconds=START_S),
-    )
+    join_group(device, store, local.rank, local.workers, threads=job.options.threads)
     patience = timedelta(seconds=job.options.timeout_s)
     wires = [Wire(local.rank, local.workers, dist.new_group(timeout=patience), device) for _ in range(2)]
     training = DynamicTraining(job, device, wires)
@@ -235,7 +227,8 @@ class DynamicTraining:
         loss = window_loss(self.job.kind, predicted, wanted) / max(1, int(self.job.counts[plan.last]))
         self.optimiser.zero_grad(set_to_none=False)
         loss.backward()
-        self._reduce_gradients()
+        self.wire.kind = "weights"
+        reduce_gradients(self.model, self.wire)
         self.optimiser.step()
         row: dict[str, Any] = {"epoch": epoch, "window": plan.number, "worker": self.job.local.rank}
         row |= {"last_snapshot": plan.last, "communicates": plan.communicates}
@@ -266,15 +259,6 @@ class DynamicTraining:
             return self.model.score_pairs(ends[left], ends[right]), wanted.to(self.dtype)
         predicted = self.model.predict(rows[torch.from_numpy(target.rows).to(self.device)])
         return predicted, wanted.to(self.dtype) if self.job.kind == "regression" else wanted
-
-    def _reduce_gradients(self) -> None:
-        parameters = list(self.model.parameters())
-        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = torch.cat([grad.reshape(-1) for grad in grads])
-        self.wire.kind = "weights"
-        self.wire.all_reduce(flat)
-        for parameter, grad in zip(parameters, flat.split([g.numel() for g in grads]), strict=True):
-            parameter.grad = grad.view_as(parameter).clone()
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:

@@ -15,8 +15,9 @@ from torch import Tensor
 from workloads.errors import InputError
 from workloads.training.checkpoint import Checkpoints
 from workloads.training.coordinator import Report, coordinate
-from workloads.training.device import backend
+from workloads.training.device import join_group
 from workloads.training.failure import out_of_memory
+from workloads.training.gradients import reduce_gradients
 from workloads.training.job import Trained
 from workloads.training.memory import kept_for_backward, peak_bytes
 from workloads.training.score import loss_sum, ratio, score_parts
@@ -28,7 +29,7 @@ from workloads.training.transformer.prepare import TransformerJob
 from workloads.training.transformer.tokens import Tokens
 from workloads.training.transformer.tuner import Tuner
 from workloads.training.wire import Wire
-from workloads.training.worker import START_S, LossError
+from workloads.training.worker import LossError
 
 PAIR_NS = 1.0
 """The counted clock's time of a pair; only ratios matter."""
@@ -43,17 +44,8 @@ def train_transformer(
     stop: Callable[[], bool] = lambda: False,
 ) -> Trained | None:
     """Join the group that meets at `store`, and train, as `worker.train_worker` does."""
-    torch.set_num_threads(job.options.threads)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
     local = job.local
-    dist.init_process_group(
-        backend(device),
-        store=store,
-        rank=local.rank,
-        world_size=local.workers,
-        timeout=timedelta(seconds=START_S),
-    )
+    join_group(device, store, local.rank, local.workers, threads=job.options.threads)
     group = dist.new_group(timeout=timedelta(seconds=job.options.timeout_s))
     try:
         training = TransformerTraining(job, device, Wire(local.rank, local.workers, group, device))
@@ -201,18 +193,9 @@ class TransformerTraining:
         self.saved_bytes = max(self.saved_bytes, kept())
         self.optimiser.zero_grad(set_to_none=False)
         loss.backward()
-        sent = self._reduce_gradients()
+        sent = reduce_gradients(self.model, self.wire)
         self.optimiser.step()
         return float(loss.detach()), sent
-
-    def _reduce_gradients(self) -> int:
-        parameters = list(self.model.parameters())
-        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = torch.cat([grad.reshape(-1) for grad in grads])
-        sent = self.wire.all_reduce(flat)
-        for parameter, grad in zip(parameters, flat.split([g.numel() for g in grads]), strict=True):
-            parameter.grad = grad.view_as(parameter).clone()
-        return sent
 
     @torch.no_grad()
     def _evaluate(self, multiple: float) -> Tensor:
