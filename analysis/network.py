@@ -21,10 +21,10 @@ _FOREIGN = ("graph", "scale", "workers", "system", "memory", "compute", "recircu
 def run(args: argparse.Namespace) -> int:
     """Simulate a network, keep its results, print them. 1 if an assert() of a program failed."""
     # pyarrow and rich take a moment to load.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
 
     from sim.network.run import run_network  # noqa: PLC0415
+    from workloads.terminal import PlainColumn, plain_console  # noqa: PLC0415
 
     if args.command != "run":
         raise InputError(
@@ -32,11 +32,11 @@ def run(args: argparse.Namespace) -> int:
         )
     scenario = _load(args)
     place = args.output or Path("results") / f"network-{args.scenario.stem}"
-    console = Console(stderr=True)
+    console = plain_console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        PlainColumn("{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.percentage:>3.0f}%"),
+        PlainColumn("{task.percentage:>3.0f}%"),
     )
     with Progress(
         *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal

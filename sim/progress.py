@@ -7,9 +7,10 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TimeRemainingColumn
 
 from sim.quantities import format_count, format_ns
+from workloads.terminal import PlainColumn, plain_console
 
 PLAIN_EVERY_S = 10.0
 
@@ -18,14 +19,14 @@ class ProgressDisplay:
     """A `sim.run.Watcher` and context manager; plain lines come every ten seconds per simulation at most."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, markup=False, emoji=False)
+        self.console = console or plain_console(stderr=True)
         self.live = self.console.is_terminal
         self.bars = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            PlainColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[state]}"),
+            PlainColumn("{task.percentage:>3.0f}%"),
+            PlainColumn("{task.fields[state]}"),
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
@@ -91,4 +92,4 @@ class ProgressDisplay:
             self.bars.remove_task(task)
 
     def _say(self, line: str) -> None:
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(line, soft_wrap=True)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from analysis.autoparallel.plan import Ranking, scheme_row
 from analysis.render import wide_console
 from workloads.parallel.predict import Prediction
+from workloads.terminal import PlainColumn, plain_console
 
 _LINE_EVERY_S = 10.0
 
@@ -24,8 +24,8 @@ def progress(title: str) -> Iterator[tuple[Callable[[str], None], Callable[[int,
     """Yields (stage, counted): what is being done, and how much of it is done. A bar on a terminal, a line
     now and then elsewhere.
     """
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = plain_console(stderr=True)
+    columns = (SpinnerColumn(), PlainColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     bar = Progress(*columns, console=console, transient=True)
     task = bar.add_task(title, total=None)
     last = time.monotonic()

@@ -20,13 +20,13 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _report(args: argparse.Namespace) -> int:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+    from rich.progress import Progress, SpinnerColumn  # noqa: PLC0415
 
     from analysis.report.page import write_report  # noqa: PLC0415  # pandas takes seconds to load
+    from workloads.terminal import PlainColumn, plain_console  # noqa: PLC0415
 
-    console = Console(stderr=True)
-    columns = SpinnerColumn(), TextColumn("{task.description}")
+    console = plain_console(stderr=True)
+    columns = SpinnerColumn(), PlainColumn("{task.description}")
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(f"reading {args.results}", total=None)
         size = write_report(args.results, args.output)

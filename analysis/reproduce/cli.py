@@ -108,10 +108,9 @@ def _sylvie(args: argparse.Namespace, place: Path) -> int:
     from workloads.training.require import require_torch  # noqa: PLC0415
 
     require_torch("reproduce sylvie")
-    from rich.console import Console  # noqa: PLC0415
-
     from analysis.reproduce import sylvie  # noqa: PLC0415  # pandas takes seconds to load
     from analysis.reproduce.trainings import bring  # noqa: PLC0415
+    from workloads.terminal import plain_console  # noqa: PLC0415
 
     if args.scheduler or args.jobs or args.seeds != 1:
         raise InputError(
@@ -137,7 +136,7 @@ def _sylvie(args: argparse.Namespace, place: Path) -> int:
         for graph, scale in graphs(args, 0.003)
     ]
     compute_s = {choice.graph: choice.compute_s() for choice in choices}
-    console = Console(stderr=True)
+    console = plain_console(stderr=True)
     found, failures = bring(
         [training for choice in choices for training in sylvie.trainings(choice)],
         place.resolve(),

@@ -6,7 +6,9 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from workloads.terminal import PlainColumn, plain_console
 
 PLAIN_EVERY_S = 10.0
 
@@ -15,13 +17,13 @@ class SweepDisplay:
     """A `drive.Watcher` and context manager on stderr."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or plain_console(stderr=True)
         self.live = self.console.is_terminal
         self.bars = Progress(
-            TextColumn("sweep"),
+            PlainColumn("sweep"),
             BarColumn(bar_width=32),
             MofNCompleteColumn(),
-            TextColumn("{task.description}"),
+            PlainColumn("{task.description}"),
             TimeRemainingColumn(),
             console=self.console,
             disable=not self.live,
@@ -75,4 +77,4 @@ class SweepDisplay:
             self._say(f"{self.done} of {self.total} runs{', ' if text else ''}{text}")
 
     def _say(self, line: str) -> None:
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(line, soft_wrap=True)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn
 from rich.progress import Progress as Bar
+
+from workloads.terminal import PlainColumn, plain_console
 
 
 class Progress:
     """A context manager; called with propagations done and in all."""
 
     def __enter__(self) -> Progress:
-        console = Console(stderr=True)
+        console = plain_console(stderr=True)
         self.bar = Bar(
-            TextColumn("emulating"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
+            PlainColumn("emulating"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
             disable=not console.is_terminal,
         )  # fmt: skip
         self.task = self.bar.add_task("emulating", total=None)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 from rich.table import Table
 
 from emulator.cluster.measured import Measured
 from emulator.cluster.prepare import FCS_BYTES, Prepared
 from emulator.wire import FRAME_BYTES
 from sim.results import ResultsFolder, write_json, write_table
+from workloads.terminal import plain_console
 
 SCHEMAS: dict[str, pa.Schema] = {
     "propagations": pa.schema(
@@ -178,7 +178,7 @@ def show(about: Mapping[str, Any], folder: str) -> None:
         table.add_row("unused keys", ", ".join(about["unused_keys"]))
     table.add_row("provenance", str(about["provenance"]))
     table.add_row("records", folder)
-    console = Console(highlight=False)
+    console = plain_console()
     console.print(table)
     if "substrates" in about:
         console.print(substrates(about["substrates"]))

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from workloads.graphs.convert import TARGETS, convert
@@ -17,6 +16,7 @@ from workloads.graphs.formats.registry import FORMATS
 from workloads.graphs.progress import shown
 from workloads.graphs.sources import catalogue, load_graph
 from workloads.graphs.stats import describe
+from workloads.terminal import plain_console
 
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
@@ -117,7 +117,7 @@ def _show(about: dict[str, Any]) -> None:
     ]
     for name, text in rows:
         table.add_row(name, text)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    plain_console().print(table)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -126,7 +126,7 @@ def _list(args: argparse.Namespace) -> int:
         formats = [{"format": name, "what": form.title} for name, form in FORMATS.items()]
         _print_json({"graphs": graphs, "formats": formats})
         return 0
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = plain_console()
     table = Table("graph", "kind", "what it is", box=None, header_style="bold")
     for row in catalogue():
         table.add_row(*row)

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn
+
+from workloads.terminal import PlainColumn, plain_console
 
 _QUIET_S = 2.0
 _LINE_EVERY_S = 15.0
@@ -21,9 +22,9 @@ def shown(title: str) -> Iterator[Callable[[int, int], None]]:
 
     Yields a function (done, total) for work that knows how far it is; without a call the bar only moves.
     """
-    console = Console(stderr=True)
+    console = plain_console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"),
+        PlainColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),

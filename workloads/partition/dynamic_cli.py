@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from workloads.errors import InputError
@@ -22,6 +21,7 @@ from workloads.graphs.dynamic.streams import TITLES
 from workloads.graphs.progress import shown
 from workloads.partition.dynamic import METHODS, partition_dynamic, travelling_rows
 from workloads.partition.light_metis import KEEP
+from workloads.terminal import plain_console
 
 _EXAMPLES = """examples:
   netfold dynamic list
@@ -107,7 +107,7 @@ def _rows(rows: list[dict[str, Any]]) -> None:
             for v in row.values()
         ]
         table.add_row(*cells)
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = plain_console()
     if not console.is_terminal:
         console.width = 140  # for a file or a pipe, whole columns rather than 80 characters
     console.print(table)
@@ -149,7 +149,7 @@ def _show(about: dict[str, Any]) -> None:
     }
     for name, text in rows.items():
         table.add_row(name, text)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    plain_console().print(table)
 
 
 def _info(args: argparse.Namespace) -> int:

@@ -21,6 +21,7 @@ from workloads.plan.capacity import P4_ACCOUNTING, PAPER_ACCOUNTING
 from workloads.plan.files import check_plan_target
 from workloads.plan.make import make_plan
 from workloads.plan.plan import BlocksMode, Order, Plan, ResidualMode
+from workloads.terminal import plain, plain_console
 
 ACCOUNTINGS = {"paper": PAPER_ACCOUNTING, "p4": P4_ACCOUNTING}
 _MEMORY = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|KB|MB|GB|KiB|MiB|GiB)?")
@@ -93,7 +94,7 @@ def run_plan(args: argparse.Namespace) -> int:
         if inspecting:
             raise InputError("plan inspect: -o is for making a plan: netfold plan SOURCE -o FOLDER")
         check_plan_target(args.output)
-    console = Console()
+    console = plain_console()
     shapes = []
     for source in sources:
         is_plan = inspecting and Path(source, "plan.json").exists()
@@ -105,7 +106,7 @@ def run_plan(args: argparse.Namespace) -> int:
         if not args.json:
             print_shape(shape, console)
             if args.output is not None:
-                console.print(f"saved in {args.output}", soft_wrap=True, highlight=False)
+                console.print(f"saved in {args.output}", soft_wrap=True)
     if args.json:
         print(json.dumps(shapes if inspecting else shapes[0], indent=1))
     return 0
@@ -154,8 +155,8 @@ class _Telling:
     PLAIN_EVERY_S = 5.0
 
     def __init__(self, first: str) -> None:
-        self.console = Console(stderr=True)
-        self.status = self.console.status(first)
+        self.console = plain_console(stderr=True)
+        self.status = self.console.status(plain(first))
         self.said = time.monotonic()
 
     def __enter__(self) -> _Telling:
@@ -168,17 +169,17 @@ class _Telling:
 
     def __call__(self, line: str) -> None:
         if self.console.is_terminal:
-            self.status.update(line)
+            self.status.update(plain(line))
         elif time.monotonic() - self.said > self.PLAIN_EVERY_S:
             self.said = time.monotonic()
-            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self.console.print(line, soft_wrap=True)
 
 
 def print_shape(shape: dict[str, Any], console: Console) -> None:
     """The shape as text: a few lines, a table of the levels, and the comparison with host-based sending."""
 
     def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
     memory = f"{shape['memory_bytes'] / 1e6:g} MB" if shape["memory_bytes"] else "unlimited"
     say(f"{shape['graph']}, {shape['workers']} workers, {shape['width']} values in {shape['chunks']} chunks")

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from workloads.compute import propagation_widths
@@ -20,6 +19,7 @@ from workloads.partition import partition_graph
 from workloads.partition.make import BALANCES, METHODS
 from workloads.plan import make_plan
 from workloads.systems import SYSTEMS
+from workloads.terminal import plain_console
 from workloads.training.options import DEVICES
 from workloads.training.require import require_torch
 
@@ -192,4 +192,4 @@ def _show(facts: dict[str, Any], figures: dict[str, Any], path: Path) -> None:
     )
     table.add_row("measured on", facts["device"])
     table.add_row("use it", f"netfold run --compute {path}")
-    Console(highlight=False).print(table)
+    plain_console().print(table)

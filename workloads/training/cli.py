@@ -11,13 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from workloads.errors import InputError
 from workloads.graphs import load_graph
 from workloads.partition import partition_graph
 from workloads.partition.make import METHODS
+from workloads.terminal import plain_console
 from workloads.training.data import training_data
 from workloads.training.display import training_progress
 from workloads.training.options import (
@@ -247,7 +247,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
     if about["made_up"]:
         table.add_row("made up", about["made_up"])
     table.add_row("records", str(folder))
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    plain_console().print(table)
 
 
 def _size(count: float) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from workloads.terminal import PlainColumn, plain_console
 
 _LINE_EVERY_S = 10.0
 
@@ -23,9 +24,9 @@ def training_progress(
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yields a function that takes each epoch's row. told: what to show of a row."""
     told = told or _state
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, TextColumn("{task.fields[state]}"), console=console, transient=True)
+    console = plain_console(stderr=True)
+    columns = (PlainColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, PlainColumn("{task.fields[state]}"), console=console, transient=True)
     task = bar.add_task(title, total=epochs, state="starting")
     last = time.monotonic()
 

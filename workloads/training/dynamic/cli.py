@@ -11,12 +11,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from workloads.errors import InputError
 from workloads.graphs.dynamic import load_dynamic_graph
 from workloads.partition.dynamic import METHODS, partition_dynamic
+from workloads.terminal import plain_console
 from workloads.training.display import training_progress
 from workloads.training.dynamic.options import (
     CHOICES,
@@ -253,7 +253,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
         "epoch", f"{figures['epoch_s']:.3f} s, {waited}, measured on this machine ({figures['device']})"
     )
     table.add_row("records", str(folder))
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    plain_console().print(table)
 
 
 def _size(count: float) -> str:
