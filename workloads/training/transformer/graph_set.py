@@ -91,7 +91,7 @@ def batches(
     """
     members = np.random.default_rng(part + 1).permutation(np.flatnonzero(graphs.split == part))
     groups = [members[at : at + size] for at in range(0, len(members), size)]
-    return [_batch(graphs, group, seat, places) for group in groups]
+    return [batch(graphs, group, seat, places) for group in groups]
 
 
 def with_virtual(graph: Graph) -> PairLayout:
@@ -104,12 +104,13 @@ def with_virtual(graph: Graph) -> PairLayout:
     return from_pairs(n + 1, n + 1, ends, classes)
 
 
-def _batch(
+def batch(
     graphs: GraphSet,
     members: npt.NDArray[np.int64],
     seat: tuple[int, int],
     places: list[npt.NDArray[np.float32]],
 ) -> Tokens:
+    """One batch of these members, as `batches` makes them."""
     chosen = [graphs.graphs[member] for member in members]
     near = [with_virtual(graph) for graph in chosen]
     sizes = [layout.rows for layout in near]
