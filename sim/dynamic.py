@@ -15,10 +15,20 @@ from workloads.compute import Device, Phase, load_device, ring_allreduce_ns
 from workloads.compute_dynamic import BACKWARD, copied_vertices, weight_bytes, window_ns
 from workloads.errors import InputError
 from workloads.graphs.dynamic import DynamicGraph, load_dynamic_graph
+from workloads.graphs.dynamic.pairs import Pairs, link_pairs
 from workloads.partition.dynamic import DynamicPartition, partition_dynamic, travelling_rows
 from workloads.plan.directed import directed_plan
-from workloads.plan.dynamic import Knobs, MergedBoundary, WindowSends, merge_boundary, sends, training_windows
-from workloads.plan.windows import KINDS, Step, input_step, placed_steps, row_steps, sum_steps
+from workloads.plan.dynamic import (
+    Knobs,
+    MergedBoundary,
+    WindowSends,
+    merge_boundary,
+    merge_ends,
+    needed_ends,
+    sends,
+    training_windows,
+)
+from workloads.plan.windows import KINDS, Step, end_steps, input_step, placed_steps, row_steps, sum_steps
 from workloads.systems.system import System
 
 BASE_MEMORY_BYTES = 150_000_000
@@ -84,6 +94,9 @@ class _Maker:
         self.scenario, self.graph, self.device, self.work, self.stage = scenario, graph, device, work, stage
         self.partitions: dict[str, DynamicPartition] = {}
         self.boundaries: dict[str, MergedBoundary] = {}
+        self.ends: dict[str, MergedBoundary] = {}
+        linking = graph.task == "link"
+        self.pairs: Pairs | None = link_pairs(graph, scenario.run.seed) if linking else None
         self.epochs: dict[str, Epoch] = {}
         self.planned: dict[str, dict[str, int]] = {}
 
@@ -101,6 +114,11 @@ class _Maker:
         if partition.method not in self.boundaries:
             self.boundaries[partition.method] = merge_boundary(self.graph, partition)
         return self.boundaries[partition.method]
+
+    def ends_of(self, partition: DynamicPartition) -> MergedBoundary | None:
+        if self.pairs is not None and partition.method not in self.ends:
+            self.ends[partition.method] = merge_ends(self.graph, partition, self.pairs)
+        return self.ends.get(partition.method)
 
     def epoch(self, variant: Variant) -> Epoch:
         system = variant.system
@@ -127,6 +145,7 @@ class _Maker:
             )
             backward, zero = [], np.zeros_like(first)
             inputs, forward, back = self._steps(system, partition, window)
+            ends_there, ends_back = self._end_steps(system, partition, window)
             for layer in range(1, layers + 1):
                 compute = first if layer == 1 else other
                 arriving = inputs if layer == 1 else []
@@ -137,6 +156,10 @@ class _Maker:
                 )
                 leaving = [s for s in back if layer > 1 or s.kind == "states"]
                 backward.append((layer, leaving, BACKWARD * compute))
+            for steps, way in ((ends_there, "forward"), (ends_back, "backward")):
+                if steps:  # scoring a pair is a product of two rows: its time is not counted
+                    size = self._add(made, system, steps, zero, layer=layers, direction=way)
+                    largest = max(largest, size)
             for layer, leaving, compute in reversed(backward):
                 largest = max(
                     largest, self._add(made, system, leaving, compute, layer=layer, direction="backward")
@@ -149,12 +172,14 @@ class _Maker:
 
     def _windows(self, system: System, partition: DynamicPartition) -> list[WindowSends]:
         """The epoch's windows with the rows that they send."""
-        none = (np.zeros(0, dtype=np.int64),) * self.graph.window
+        nothing = np.zeros(0, dtype=np.int64)
+        none = (nothing,) * self.graph.window
         lasts = training_windows(self.graph).tolist()
         if system.copies or not partition.fixed:
-            return [WindowSends(number, last, none) for number, last in enumerate(lasts)]
+            return [WindowSends(number, last, none, nothing) for number, last in enumerate(lasts)]
         knobs, epoch = self._knobs(system), self.scenario.dynamic.epoch
-        *_, windows = sends(self.graph, self.boundary(partition), knobs, epoch + 1)
+        boundary, ends = self.boundary(partition), self.ends_of(partition)
+        *_, windows = sends(self.graph, boundary, knobs, epoch + 1, ends)
         return windows
 
     def _knobs(self, system: System) -> Knobs:
@@ -187,6 +212,22 @@ class _Maker:
             [step for step in used if step.direction == "backward"][::-1],
         )
 
+    def _end_steps(
+        self, system: System, partition: DynamicPartition, window: WindowSends
+    ) -> tuple[list[Step], list[Step]]:
+        """(forward, backward) exchange of the pairs' ends; workers that compute copies have them."""
+        if self.pairs is None or system.copies:
+            return [], []
+        ends = self.ends_of(partition) if partition.fixed else None
+        if ends is not None:
+            reader, vertex = ends.reader[window.ends], ends.vertex[window.ends]
+        else:
+            owner = partition.temporal[window.last].astype(np.int64)
+            keys, _ = needed_ends(owner, self.pairs[window.last][0])
+            reader, vertex = keys // len(owner), keys % len(owner)
+        there, back = end_steps(partition, window.last, reader, vertex)
+        return ([there], [back]) if len(vertex) else ([], [])
+
     def _add(
         self,
         made: Epoch,
@@ -206,7 +247,7 @@ class _Maker:
             key, size = self._plan(made, system, step, width)
             largest = max(largest, size)
             last = place + 1 == len(steps)
-            name = f"layer {layer} {direction} {step.kind}"
+            name = f"pairs {direction}" if step.pairs else f"layer {layer} {direction} {step.kind}"
             before = compute if direction == "backward" and not place else zero
             after = compute if direction == "forward" and last else zero
             made.phases.append(Phase(layer, direction, width, before, after, name, key))
@@ -219,7 +260,7 @@ class _Maker:
 
     @staticmethod
     def _in_switch(system: System, step: Step) -> bool:
-        return system.presum and step.kind in ("embeddings", "gradients")
+        return system.presum and step.kind in ("embeddings", "gradients") and not step.pairs
 
     def _plan(self, made: Epoch, system: System, step: Step, width: int) -> tuple[int, int]:
         """(key, bytes) of the exchange's plan; exchanges of the same edges share one."""

@@ -9,7 +9,7 @@ workers as such.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,8 @@ KINDS = ("features", "embeddings", "gradients", "states")
 @dataclass(frozen=True, eq=False)
 class Step:
     """One exchange of a window. kind: of its bytes; direction: "forward" or "backward"; sources, targets:
-    int64[e], the nodes of each edge; owner: int32[nodes], the worker of each node.
+    int64[e], the nodes of each edge; owner: int32[nodes], the worker of each node. pairs: whether it is of
+    link prediction's pairs, whose ends are rows that nobody adds up.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Step:
     sources: Ids
     targets: Ids
     owner: npt.NDArray[np.int32]
+    pairs: bool = False
 
     @property
     def rows(self) -> int:
@@ -127,6 +129,15 @@ def placed_steps(graph: DynamicGraph, partition: DynamicPartition, last: int) ->
         to = np.concatenate([workers for _, workers in found])
         steps += _there_and_back(kind, node, to, owner, partition.workers)
     return [step for step in steps if len(step.sources)]
+
+
+def end_steps(partition: DynamicPartition, last: int, reader: Ids, vertex: Ids) -> tuple[Step, Step]:
+    """The exchange of the pairs' ends (reader, vertex: int64[r]) after a window's last block, and that of
+    their gradients.
+    """
+    owner = partition.temporal[last]
+    there, back = _there_and_back("embeddings", vertex, reader, owner, partition.workers)
+    return replace(there, pairs=True), replace(back, pairs=True)
 
 
 def input_step(graph: DynamicGraph, partition: DynamicPartition, last: int) -> Step:

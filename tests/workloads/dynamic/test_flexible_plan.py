@@ -15,11 +15,13 @@ from workloads.plan.dynamic import (
     Knobs,
     communicating_windows,
     merge_boundary,
+    merge_ends,
     most_important,
+    needed_ends,
     sends,
     training_windows,
 )
-from workloads.plan.windows import input_step, placed_steps, row_steps, sum_steps
+from workloads.plan.windows import end_steps, input_step, placed_steps, row_steps, sum_steps
 
 P = 3
 
@@ -148,12 +150,15 @@ def test_a_summing_switch_gets_whole_sums(graph, partition):
         assert sorted(mine) == sorted(near[parts[near] != parts[v]].tolist())
 
 
-def test_bytes_equal_those_of_the_trainers_formula(graph):
+@pytest.mark.parametrize("source", ["traffic:60:20", "contacts:60:15", "social:60:15"])
+def test_bytes_equal_those_of_the_trainers_formula(source):
     pytest.importorskip("torch")
     from workloads.training.dynamic.options import make_options
     from workloads.training.dynamic.plan import planned_bytes
     from workloads.training.dynamic.task import make_task
 
+    graph = load_dynamic_graph(source)
+    task = make_task(graph, 1)
     for system, share, placing in (
         ("swash", 0.3, "light-metis"), ("full", 1.0, "metis-union"), ("chunk", 1.0, "chunk"), ("snapshot",
         1.0, "snapshot"),
@@ -164,15 +169,25 @@ def test_bytes_equal_those_of_the_trainers_formula(graph):
         options = make_options(asked | ({"p": share, "s": 4} if system == "swash" else {}))
         lasts = training_windows(graph)
         talking = dict.fromkeys(communicating_windows(knobs, 0, len(lasts)), share)
-        told = planned_bytes(graph, make_task(graph, 1), made, options, epochs=[talking], parameters=0)
+        told = planned_bytes(graph, task, made, options, epochs=[talking], parameters=0)
         ours = dict.fromkeys(("features", "embeddings", "gradients", "states"), 0)
         boundary = merge_boundary(graph, made) if made.fixed else None
-        planned = next(sends(graph, boundary, knobs, 1)) if boundary else [None] * len(lasts)
+        ends = merge_ends(graph, made, task.pairs) if made.fixed and task.pairs else None
+        planned = next(sends(graph, boundary, knobs, 1, ends)) if boundary else [None] * len(lasts)
         for window, last in zip(planned, lasts.tolist(), strict=True):
             steps = row_steps(graph, made, boundary, window) if boundary else placed_steps(graph, made, last)
             for step in steps:
                 blocks = 3 if step.kind == "states" else 2
                 ours[step.kind] += blocks * step.rows * 8 * 4
+            if task.pairs:
+                if ends:
+                    reader, vertex = ends.reader[window.ends], ends.vertex[window.ends]
+                else:
+                    keys, _ = needed_ends(made.temporal[last].astype(np.int64), task.pairs[last][0])
+                    reader, vertex = keys // graph.num_vertices, keys % graph.num_vertices
+                for step in end_steps(made, last, reader, vertex):
+                    assert step.pairs and step.rows == len(vertex)
+                    ours[step.kind] += step.rows * 8 * 4
             if options.inputs == "each":
                 ours["features"] += input_step(graph, made, last).rows * graph.feature_width * 4
         told = {kind: told[kind] for kind in ours}

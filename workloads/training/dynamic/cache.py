@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from workloads.plan.dynamic import run_of_window
+
 TAG_BYTES = 16  # window and position int32, time int64
 
 
@@ -57,12 +59,8 @@ class PositionCache:
         self._sites: dict[str, _Site] = {}
 
     def set_of(self, window: int) -> int:
-        """The set of a window's run. The first window is a run of its own: nothing but its rows of the epoch
-        before is old enough for it.
-        """
-        if not window or self.sets < 2:
-            return 0
-        return 1 + (window - 1) * (self.sets - 1) // (self._windows - 1)
+        """The set of a window's run."""
+        return run_of_window(window, self._windows, self.sets)
 
     def store(
         self, site: str, at: Tensor, numbers: Tensor, values: Tensor, *, window: int, time: int

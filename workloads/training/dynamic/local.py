@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.graphs.dynamic import DynamicGraph
+from workloads.plan.dynamic import needed_ends, needed_weights
 from workloads.training.dynamic.placement import Placement
 from workloads.training.dynamic.routes import (
     Ids,
@@ -161,32 +162,21 @@ def _needs(graph: DynamicGraph, placement: Placement, t: int) -> list[Ids]:
 
 
 def _needed(graph: DynamicGraph, parts: npt.NDArray[np.int32]) -> Needed:
-    """Remote neighbours; the importance of one is the weight that its row has in all of a worker's sums."""
-    n, keys, weights = graph.num_vertices, [], []
-    for t in range(graph.num_snapshots):
-        row = np.repeat(np.arange(n), np.diff(graph.indptr[t]))
-        col = graph.indices[t].astype(np.int64)
-        cross = parts[row] != parts[col]
-        row, col = row[cross], col[cross]
-        scale = 1 / np.sqrt(_degrees(graph, t))
-        found, where = np.unique(parts[row].astype(np.int64) * n + col, return_inverse=True)
-        keys.append(found)
-        weights.append(np.bincount(where, scale[row] * scale[col], len(found)).astype(np.float32))
-    return Needed(n, tuple(keys), tuple(weights))
+    """Remote neighbours and their importance."""
+    wide = parts.astype(np.int64)
+    return _joined(graph, [needed_weights(graph, wide, t) for t in range(graph.num_snapshots)])
 
 
 def _needed_ends(graph: DynamicGraph, task: Task, parts: npt.NDArray[np.int32]) -> Needed:
-    """Remote ends of pairs; the importance of one is how many of a worker's pairs it is in."""
-    n, keys, weights = graph.num_vertices, [], []
-    for t in range(graph.num_snapshots):
-        ends = (
-            task.pairs[t][0] if task.pairs is not None and t < len(task.pairs) else np.zeros((0, 2), np.int64)
-        )
-        ends = ends[parts[ends[:, 0]] != parts[ends[:, 1]]]
-        found, counts = np.unique(parts[ends[:, 0]].astype(np.int64) * n + ends[:, 1], return_counts=True)
-        keys.append(found)
-        weights.append(counts.astype(np.float32))
-    return Needed(n, tuple(keys), tuple(weights))
+    """Remote ends of pairs and their importance; the last snapshot has no pairs."""
+    wide = parts.astype(np.int64)
+    assert task.pairs is not None
+    every = [ends for ends, _ in task.pairs] + [np.zeros((0, 2), np.int64)]
+    return _joined(graph, [needed_ends(wide, ends) for ends in every])
+
+
+def _joined(graph: DynamicGraph, needs: list[tuple[Ids, npt.NDArray[np.float32]]]) -> Needed:
+    return Needed(graph.num_vertices, tuple(keys for keys, _ in needs), tuple(weight for _, weight in needs))
 
 
 def _local(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from workloads.plan.dynamic import windows_of_an_epoch
 from workloads.training.dynamic.options import DynamicOptions
 
 WORSE = 1.005  # of the smoothed loss: more than this is "not falling"
@@ -65,15 +66,10 @@ class Schedule:
         if epoch - self._last_epoch < knobs.interval:
             return frozenset()
         self._last_epoch = epoch
-        count, windows = knobs.windows, self._windows
-        if self._options.when == "first":
-            chosen = np.arange(count)
-        elif self._options.when == "random":
-            random = np.random.default_rng([self._options.seed, 72, epoch])
-            chosen = random.permutation(windows)[:count]
-        else:
-            chosen = -(-np.arange(count) * windows // count)
-        return frozenset(int(window) for window in chosen)
+        chosen = windows_of_an_epoch(
+            knobs.windows, self._windows, when=self._options.when, seed=self._options.seed, epoch=epoch
+        )
+        return frozenset(chosen)
 
     def observe(self, seen: Observed) -> str:
         """Take in an epoch; moves one step up or down the ladder, where there is one. Why, in a word."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from workloads.errors import InputError
 from workloads.graphs.dynamic import DynamicGraph
+from workloads.graphs.dynamic.pairs import Pairs, link_pairs
 
 Ints = npt.NDArray[np.int64]
 PARTS = ("train", "validation", "test")
@@ -31,7 +32,7 @@ class Task:
     targets: npt.NDArray[np.float32] | Ints | None
     target_mean: npt.NDArray[np.float64]
     target_scale: npt.NDArray[np.float64]
-    pairs: tuple[tuple[Ints, npt.NDArray[np.float32]], ...] | None
+    pairs: Pairs | None
     windows: tuple[Ints, Ints, Ints]
     counts: Ints
     outputs: int
@@ -61,7 +62,7 @@ def make_task(graph: DynamicGraph, seed: int) -> Task:
         assert targets is not None
         counts = (targets >= 0).sum(axis=1)
     else:
-        pairs = _pairs(graph, seed)
+        pairs = link_pairs(graph, seed)
         counts = np.array([len(labels) for _, labels in pairs])
     for name, found in zip(PARTS, windows, strict=True):
         if not counts[found].any():
@@ -91,31 +92,3 @@ def _standardised(
     flat = scale < 1e-12
     mean, scale = np.where(flat, 0, mean), np.where(flat, 1, scale)
     return ((values - mean) / scale).astype(np.float32), mean, scale
-
-
-def _pairs(graph: DynamicGraph, seed: int) -> tuple[tuple[Ints, npt.NDArray[np.float32]], ...]:
-    """Per snapshot but the last: the pairs that meet next, and as many that do not, drawn from all vertices
-    met so far; both ends ordered.
-    """
-    n, made = graph.num_vertices, []
-    met = np.zeros(n, dtype=bool)
-    met[graph.arrivals[0].reshape(-1)] = True
-    for t in range(graph.num_snapshots - 1):
-        right = graph.arrivals[t + 1].astype(np.int64)
-        met[right.reshape(-1)] = True
-        known = np.flatnonzero(met)
-        keys = right[:, 0] * n + right[:, 1]
-        random = np.random.default_rng([seed, 71, t])
-        wrong = np.zeros(0, dtype=np.int64)
-        for _ in range(8):
-            if len(wrong) >= len(keys) or len(known) < 2:
-                break
-            drawn = np.sort(known[random.integers(0, len(known), (2 * len(keys) + 8, 2))], axis=1)
-            drawn = drawn[drawn[:, 0] < drawn[:, 1]]
-            fresh = drawn[:, 0] * n + drawn[:, 1]
-            wrong = np.unique(np.concatenate([wrong, fresh[~np.isin(fresh, keys)]]))
-        wrong = np.sort(random.permutation(wrong)[: len(keys)])
-        ends = np.concatenate([right, np.stack([wrong // n, wrong % n], axis=1)])
-        labels = np.concatenate([np.ones(len(keys)), np.zeros(len(wrong))]).astype(np.float32)
-        made.append((ends, labels))
-    return tuple(made)
