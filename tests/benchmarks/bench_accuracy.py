@@ -1,36 +1,71 @@
 """Accuracy of the training systems, as in SYLVIE's table: `python tests/benchmarks/bench_accuracy.py --help`.
 
-Prints a Markdown row per model and system: test accuracy at the best validation score, mean and deviation
-over the seeds, with main and scale bytes beside it. Each cell is `--seeds` whole runs; workers
-are threads of this process, mailboxes their sockets, which gives the same numbers as `netfold train`.
+Each cell is `--seeds` whole runs, scored on the test vertices at the epoch of the best validation score; the
+table has mean and deviation, and each system's difference to `dgl` seed by seed, with its 95 % interval. A
+run is a line of `--results` as soon as it is over, and what is there is not run again: stop it whenever you
+like. All workers of a run are one process here (tests/benchmarks/folded.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import queue
+import csv
+import math
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "dgl": {"system": "dgl"},
     "sylvie": {"system": "sylvie"},
     "sylvie sync": {"system": "sylvie", "mode": "sync"},
-    "1 bit sync": {"system": "sylvie", "bits": "1", "mask": "uniform", "mode": "sync"},
     "32 bit async": {"system": "sylvie", "bits": "32", "mode": "async"},
-    "1 bit async": {"system": "sylvie", "bits": "1", "mask": "uniform", "mode": "async"},
+    "32 bit adaptive": {"system": "sylvie", "bits": "32"},
     "mask shuffled": {"system": "sylvie", "mask": "shuffled"},
     "sar": {"system": "sar"},
     "pipegcn": {"system": "pipegcn"},
     "bns-gcn 0.1": {"system": "bns-gcn", "share": 0.1},
 }
+for _bits in ("8", "4", "2", "1"):
+    VARIANTS[f"{_bits} bit sync"] = {"system": "sylvie", "bits": _bits, "mask": "uniform", "mode": "sync"}
+    VARIANTS[f"{_bits} bit async"] = {"system": "sylvie", "bits": _bits, "mask": "uniform", "mode": "async"}
+
+# Of a run: what one may choose, as `netfold train` calls it, with this bench's standards.
+SHAPE: dict[str, Any] = {
+    "workers": 4,
+    "partition": "metis",
+    "layers": 8,
+    "hidden": 32,
+    "epochs": 200,
+    "dropout": 0.5,
+    "lr": 0.01,
+    "gap": 5,
+    "eval_every": 5,
+}
+KEYS = ("graph", "model", "variant", "seed", *SHAPE)
+FIGURES = (
+    "test_score",
+    "best_epoch",
+    "loss",
+    "main_bytes",
+    "scale_bytes",
+    "bits",
+    "forced_syncs",
+    "asynchronous",
+    "cpu_s",
+)
+TABLE: list[dict[str, Any]] = [
+    {"graph": graph, "model": model, "layers": layers}
+    for graph in ("planted:1000", "debian:2000", "digits")
+    for model, layers in (("sage", 4), ("gcn", 4), ("gcnii", 8), ("jknet", 8))
+]
 
 
 def digits() -> Any:
@@ -90,17 +125,66 @@ def neighbours(count: int) -> Any:
     )
 
 
-def figures(workers: list[Any]) -> dict[str, float]:
+def part_of_debian(count: int) -> Any:
+    """`count` connected packages of Debian's graph, breadth first from the one of highest degree."""
+    from workloads.graphs import Provenance, load_graph
+    from workloads.graphs.csr import build_csr
+    from workloads.graphs.graph import make_graph
+
+    graph = load_graph("debian")
+    start = int(np.argmax(graph.degrees))
+    seen, order, at = {start}, [start], 0
+    while len(order) < count:
+        for v in graph.indices[graph.indptr[order[at]] : graph.indptr[order[at] + 1]][:12].tolist():
+            if v not in seen and len(order) < count:
+                seen.add(v)
+                order.append(v)
+        at += 1
+    chosen = np.sort(np.array(order))
+    number = np.full(graph.num_vertices, -1, dtype=np.int64)
+    number[chosen] = np.arange(count)
+    rows = np.repeat(np.arange(graph.num_vertices), graph.degrees)
+    source, target = number[rows], number[graph.indices]
+    inside = (source >= 0) & (target >= 0)
+    return make_graph(
+        f"debian:{count}",
+        build_csr(count, source[inside].astype(np.int32), target[inside].astype(np.int32)),
+        Provenance("real", f"{graph.provenance.source}, {count} packages"),
+        feature_width=graph.feature_width,
+        num_classes=graph.num_classes,
+        features=graph.features[chosen].copy(),
+        labels=graph.labels[chosen].copy(),
+    )
+
+
+@cache
+def graph_named(name: str) -> Any:
+    """digits, neighbours:N, debian:N (a part), or as `netfold train --graph` (NAME@SCALE for a stand-in)."""
+    from workloads.graphs import load_graph
+
+    kind, _, count = name.partition(":")
+    if kind == "digits":
+        return digits()
+    if kind == "neighbours":
+        return neighbours(int(count))
+    if kind == "debian" and count:
+        return part_of_debian(int(count))
+    plain, _, scale = name.partition("@")
+    return load_graph(plain, scale=float(scale or 1), features=True)
+
+
+def figures(training: Any) -> dict[str, float]:
     """The test score where the validation score was best; bytes per epoch; bits of main data per value."""
-    rows, epochs = workers[0].rows, len(workers[0].rows)
+    rows, traffic, epochs = training.rows, training.exchange.traffic, len(training.rows)
     best = max(
         (row for row in rows if row["validation_score"] == row["validation_score"]),
         key=lambda row: row["validation_score"],
     )
-    traffic = [record for worker in workers for record in worker.exchange.traffic]
     main = sum(record.main_bytes for record in traffic)
     return {
         "test_score": best["test_score"],
+        "best_epoch": best["epoch"],
+        "loss": rows[-1]["loss"],
         "main_bytes": main / epochs,
         "scale_bytes": sum(record.scale_bytes for record in traffic) / epochs,
         "bits": 8 * main / sum(record.values for record in traffic),
@@ -109,117 +193,146 @@ def figures(workers: list[Any]) -> dict[str, float]:
     }
 
 
-def train(jobs: list[Any]) -> Any:
-    """A whole run with a thread per worker; worker 0's rows and every worker's traffic."""
-    import torch
+def trained(what: dict[str, Any]) -> dict[str, float]:
+    """One whole run. what: graph, model, variant, seed, workers, partition and fields of TrainOptions."""
+    from folded import train_folded
 
-    from workloads.training.wire import Wire
-    from workloads.training.worker import Training
-
-    class Mailboxes(Wire):
-        def __init__(self, rank: int, boxes: dict[tuple[int, int], Any]) -> None:
-            super().__init__(rank, len(jobs))
-            self._boxes = boxes
-
-        def swap(self, message: Any, to: int, arriving: Any, source: int) -> None:
-            if message.numel():
-                self._boxes[self.rank, to].put(message.clone())
-            if arriving.numel():
-                arriving.copy_(self._boxes[source, self.rank].get(timeout=600))
-
-    ranks = range(len(jobs))
-    groups = [{(a, b): queue.Queue() for a in ranks for b in ranks} for _ in range(3)]
-    workers = [
-        Training(job, torch.device("cpu"), [Mailboxes(rank, boxes) for boxes in groups])
-        for rank, job in enumerate(jobs)
-    ]
-
-    def work(worker: Any) -> None:
-        for epoch in range(worker.job.options.epochs):
-            worker.epoch(epoch, False)
-        worker.exchange.close()
-        worker.evaluation.close()
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        list(pool.map(work, workers))
-    return workers
-
-
-def main() -> None:
-    """Train what the command line names and print the rows."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--graph", default="digits", help="digits, neighbours:N, or as `netfold train --graph`"
-    )
-    parser.add_argument("--models", default="gcn,gcnii")
-    parser.add_argument("--variants", default=",".join(VARIANTS))
-    for flag, standard in (
-        ("--workers", 4),
-        ("--layers", 8),
-        ("--hidden", 32),
-        ("--epochs", 80),
-        ("--seeds", 5),
-        ("--eval-every", 2),
-    ):
-        parser.add_argument(flag, type=int, default=standard)
-    for flag, real in (("--dropout", 0.0), ("--lr", 0.01), ("--link-gbps", 1.0)):
-        parser.add_argument(flag, type=float, default=real)
-    parser.add_argument("--partition", default="metis")
-    parser.add_argument("--json", action="store_true", help="a JSON object per cell instead of a table")
-    args = parser.parse_args()
-
-    import torch
-
-    from workloads.graphs import load_graph
     from workloads.partition import partition_graph
     from workloads.training.data import training_data
     from workloads.training.options import TrainOptions
     from workloads.training.prepare import make_jobs
 
+    graph, seed = graph_named(what["graph"]), what["seed"]
+    other = ("graph", "variant", "workers", "partition")
+    given = {name: value for name, value in what.items() if name not in other}
+    options = TrainOptions(**given, **VARIANTS[what["variant"]])
+    partition = partition_graph(graph, what["workers"], method=what["partition"], seed=seed)
+    start = time.process_time()
+    found = figures(train_folded(make_jobs(graph, partition, training_data(graph, seed), options)))
+    return found | {"cpu_s": round(time.process_time() - start, 2)}
+
+
+def cells(chosen: list[dict[str, Any]], variants: list[str]) -> Iterator[dict[str, Any]]:
+    """Every run of the table but for its seed."""
+    for row in chosen:
+        for variant in variants:
+            yield {"graph": row["graph"], "model": row["model"], "variant": variant, **row}
+
+
+def key(what: dict[str, Any]) -> tuple[str, ...]:
+    """What tells two runs apart, as text."""
+    return tuple(f"{name}={what[name]}" for name in KEYS)
+
+
+def kept(place: Path) -> dict[tuple[str, ...], dict[str, float]]:
+    """The runs that are there; a line that was cut is not."""
+    runs: dict[tuple[str, ...], dict[str, float]] = {}
+    if place.exists():
+        with place.open(newline="", encoding="utf-8") as file:
+            for line in csv.DictReader(file):
+                if line.get(FIGURES[-1]):
+                    runs[tuple(f"{n}={line[n]}" for n in KEYS)] = {n: float(line[n]) for n in FIGURES}
+    return runs
+
+
+def append(place: Path, what: dict[str, Any], found: dict[str, float]) -> None:
+    """Add a run."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    before = place.read_bytes() if place.exists() else b""
+    with place.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if before and not before.endswith(b"\n"):
+            file.write("\n")
+        if not before:
+            writer.writerow([*KEYS, *FIGURES])
+        writer.writerow([*(what[name] for name in KEYS), *(found[name] for name in FIGURES)])
+
+
+def interval(differences: np.ndarray) -> str:
+    """Mean and half the 95 % interval (Student's t) of paired differences."""
+    from scipy.stats import t
+
+    n = len(differences)
+    if n < 2:
+        return f"{differences.mean():+.2f}"
+    half = t.ppf(0.975, n - 1) * differences.std(ddof=1) / math.sqrt(n)
+    return f"{differences.mean():+.2f} ± {half:.2f}"
+
+
+def table(chosen: list[dict[str, Any]], variants: list[str], seeds: int, runs: dict[Any, Any]) -> str:
+    """Markdown: a line per row and variant."""
+    head = ("graph", "model", "system", "test %", "minus dgl, 95 %", "runs")
+    head += ("bits", "late epochs %", "main MB", "scales MB")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row in chosen:
+        exact: dict[int, float] = {}
+        for cell in cells([row], variants):
+            keys = {seed: key(cell | {"seed": seed}) for seed in range(1, seeds + 1)}
+            found = {seed: runs[name] for seed, name in keys.items() if name in runs}
+            if not found:
+                continue
+            scores = {seed: 100 * run["test_score"] for seed, run in found.items()}
+            exact = scores if cell["variant"] == "dgl" else exact
+            pairs = np.array([scores[seed] - exact[seed] for seed in scores if seed in exact])
+            values = np.array(list(scores.values()))
+            mean = {name: float(np.mean([run[name] for run in found.values()])) for name in FIGURES}
+            told = (
+                row["graph"],
+                row["model"],
+                cell["variant"],
+                f"{values.mean():.2f} ± {values.std(ddof=1) if len(values) > 1 else 0:.2f}",
+                interval(pairs) if len(pairs) and exact is not scores else "",
+                str(len(values)),
+                f"{mean['bits']:.1f}",
+                f"{100 * mean['asynchronous']:.0f}",
+                f"{mean['main_bytes'] / 1e6:.3f}",
+                f"{mean['scale_bytes'] / 1e6:.3f}",
+            )
+            lines.append(f"| {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Train what the command line names and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--table", action="store_true", help="the table of docs/training.md, not --graph ...")
+    parser.add_argument("--graph", default="digits", help=graph_named.__doc__)
+    parser.add_argument("--models", default="gcn,gcnii")
+    parser.add_argument("--variants", default="dgl,sylvie,1 bit sync,32 bit async", help=", ".join(VARIANTS))
+    parser.add_argument("--seeds", type=int, default=5)
+    for flag, standard in SHAPE.items():
+        parser.add_argument(f"--{flag.replace('_', '-')}", type=type(standard), default=standard)
+    parser.add_argument("--results", type=Path, default=Path("results/accuracy.csv"), help="%(default)s")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after so long")
+    args = parser.parse_args()
+
+    import torch
+
     torch.set_num_threads(1)
-    kind, _, count = args.graph.partition(":")
-    if kind == "digits":
-        graph = digits()
-    elif kind == "neighbours":
-        graph = neighbours(int(count))
-    else:
-        graph = load_graph(args.graph, features=True)
-    shaping = ("layers", "hidden", "epochs", "dropout", "lr", "eval_every")
-    shape = {name: getattr(args, name) for name in shaping}
-    for model in args.models.split(","):
-        for variant in args.variants.split(","):
-
-            def cell(seed: int, model: str = model, variant: str = variant) -> dict[str, float]:
-                options = TrainOptions(
-                    model=model, seed=seed, link_gbps=args.link_gbps, **shape, **VARIANTS[variant]
-                )
-                partition = partition_graph(graph, args.workers, method=args.partition, seed=seed)
-                jobs = make_jobs(graph, partition, training_data(graph, seed), options)
-                return figures(train(jobs))
-
-            # One after the other: on few cores, runs side by side only get in each other's way.
-            cells = [cell(seed) for seed in range(1, args.seeds + 1)]
-            scores = 100 * np.array([found["test_score"] for found in cells])
-            main_mb = np.mean([found["main_bytes"] for found in cells]) / 1e6
-            scales_mb = np.mean([found["scale_bytes"] for found in cells]) / 1e6
-            found = {
-                "graph": graph.name,
-                "model": model,
-                "variant": variant,
-                "mean": round(float(scores.mean()), 2),
-                "deviation": round(float(scores.std(ddof=1)), 2) if len(scores) > 1 else 0.0,
-                "main_mb": round(float(main_mb), 4),
-                "scales_mb": round(float(scales_mb), 4),
-                "bits": round(float(np.mean([found["bits"] for found in cells])), 2),
-                "forced_syncs": float(np.mean([found["forced_syncs"] for found in cells])),
-                "asynchronous": round(float(np.mean([found["asynchronous"] for found in cells])), 2),
-            }
-            if args.json:
-                print(json.dumps(found | shape | {"workers": args.workers}), flush=True)
-            else:
-                told = f"{found['mean']:.2f} ± {found['deviation']:.2f} %"
-                print(f"| {model} | {variant} | {told} | {main_mb:.3f} | {scales_mb:.3f} |", flush=True)
+    variants, end = args.variants.split(","), time.monotonic() + 60 * args.minutes
+    unknown = [name for name in variants if name not in VARIANTS]
+    if unknown:
+        parser.error(f"variants: {unknown[0]!r} given; allowed: {', '.join(VARIANTS)}")
+    shape = {name: getattr(args, name) for name in SHAPE}
+    chosen = [shape | {"graph": args.graph, "model": model} for model in args.models.split(",")]
+    if args.table:
+        chosen = [SHAPE | row for row in TABLE]
+    runs, left = kept(args.results), 0
+    for seed in range(1, args.seeds + 1):  # a cut leaves whole seeds
+        for cell in cells(chosen, variants):
+            what = cell | {"seed": seed}
+            if key(what) in runs:
+                continue
+            if time.monotonic() > end:
+                left += 1
+                continue
+            runs[key(what)] = trained(what)
+            append(args.results, what, runs[key(what)])
+    print(table(chosen, variants, args.seeds, runs))
+    if left:
+        print(f"{left} runs left: the same command goes on", file=sys.stderr)
+    return 3 if left else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

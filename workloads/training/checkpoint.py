@@ -7,7 +7,7 @@ that all of them have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,27 @@ import torch
 
 from workloads.errors import InputError
 from workloads.files import write_whole
+
+
+def common_epoch(every: Iterable[Iterable[int]]) -> int:
+    """The newest epoch that all workers have a file of; every: by worker, the epochs that it has files of.
+
+    Raises InputError when there is none.
+    """
+    common = set.intersection(*map(set, every))
+    if not common:
+        raise InputError("resume: no checkpoint that all workers have; start again without --resume")
+    return max(common)
+
+
+def refuse_other_run(folder: Path, workers: int, identity: str) -> None:
+    """Raises InputError where the run of this identity cannot go on from the folder, before it starts workers
+    that would find out.
+    """
+    every = [Checkpoints(folder, rank, identity) for rank in range(workers)]
+    epoch = common_epoch(each.epochs() for each in every)
+    for each in every:
+        each.load(epoch, mapped=True)
 
 
 class Checkpoints:
@@ -47,11 +68,14 @@ class Checkpoints:
             if older < epoch:
                 self._place(older).unlink(missing_ok=True)
 
-    def load(self, epoch: int) -> dict[str, Any]:
-        """The state after `epoch`. Raises InputError for a damaged file or another run's."""
+    def load(self, epoch: int, *, mapped: bool = False) -> dict[str, Any]:
+        """The state after `epoch`. Raises InputError for a damaged file or another run's.
+
+        mapped: leave the tensors in the file, for who only wants to know whether it could go on.
+        """
         place = self._place(epoch)
         try:
-            state: dict[str, Any] = torch.load(place, weights_only=True)
+            state: dict[str, Any] = torch.load(place, weights_only=True, mmap=mapped)
             identity = state["identity"]
         except Exception as error:  # a damaged file may raise anything
             told = str(error).partition("\n")[0][:80]

@@ -194,9 +194,10 @@ def _trained(
 ) -> tuple[dict[str, Any], Trained | None]:
     """(settings, what the run left), the latter on worker 0 only."""
     from workloads.training import launch  # noqa: PLC0415
+    from workloads.training.checkpoint import refuse_other_run  # noqa: PLC0415
     from workloads.training.failure import LESS_MEMORY, out_of_memory  # noqa: PLC0415
     from workloads.training.member import join_torchrun  # noqa: PLC0415
-    from workloads.training.prepare import Keeping, make_jobs  # noqa: PLC0415
+    from workloads.training.prepare import Keeping, identity, make_jobs  # noqa: PLC0415
     from workloads.training.records import settings  # noqa: PLC0415
 
     member = join_torchrun(options, args.workers)
@@ -205,6 +206,8 @@ def _trained(
         data = training_data(graph, args.seed)
         partition = partition_graph(graph, args.workers, method=args.partition, seed=args.seed)
         keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
+        if args.resume and member is None:
+            refuse_other_run(checkpoints, args.workers, identity(graph, partition, options))
         about = settings(graph, partition, data, options)
         with training_progress(f"{options.system} {options.model}", options.epochs) as on_epoch:
             if member is None:

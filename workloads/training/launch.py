@@ -1,7 +1,8 @@
 """The local cluster: one process per worker on this machine; no worker outlives it.
 
-Processes come from a fork server that has torch loaded, so a start costs little. A worker ends itself when
-its launcher dies; when one worker fails, the launcher ends the others and raises one line that names it. The
+Processes come from a fork server that has torch loaded, so a start costs little. They are sent their jobs one
+after the other, and begin when all are there: one that hangs before is named. A worker ends itself when its
+launcher dies; when one worker fails, the launcher ends the others and raises one line that names it. The
 first Ctrl-C lets all workers finish the epoch they are in; the second ends them at once.
 """
 
@@ -82,7 +83,7 @@ def run_cluster(
         try:
             for job in jobs:
                 ours, theirs = context.Pipe()
-                arguments = (job, rendezvous, theirs, work)
+                arguments = (rendezvous, theirs, work)
                 name = f"worker {job.local.rank}"
                 process = context.Process(target=_run, args=arguments, name=name, daemon=True)
                 try:
@@ -94,7 +95,10 @@ def run_cluster(
                 processes.append(process)
                 connections.append(ours)
             with _interrupts() as interrupts:
-                result: Result = _follow(processes, connections, on_epoch, interrupts)
+                # A process that hangs may leave its job in the pipe, so this must not be who follows them.
+                threading.Thread(target=_hand_out, args=(jobs, connections), daemon=True).start()
+                cluster = _Cluster(processes, connections, jobs[0].options.timeout_s)
+                result: Result = cluster.follow(on_epoch, interrupts)
                 return result
         finally:
             for process in processes:
@@ -121,56 +125,90 @@ def _interrupts() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _follow(
-    processes: list[Any],
-    connections: list[Connection],
-    on_epoch: Callable[[dict[str, Any]], None],
-    interrupts: list[int],
-) -> Any:
-    """Read what the workers say until every one of them has ended."""
-    told = False
-    open_ends = dict(zip(connections, range(len(connections)), strict=True))
-    failures: list[_Failure] = []
-    result: Any = None
-    deadline = float("inf")
-    while open_ends:
-        ready = wait(list(open_ends), timeout=0.2)
-        if len(interrupts) > 1:
-            raise KeyboardInterrupt
-        if interrupts and not told:
-            told = True
-            for connection in list(open_ends):
-                with suppress(OSError):
-                    connection.send("stop")
-        for end in ready:
-            assert isinstance(end, Connection)
-            rank = open_ends[end]
-            try:
-                kind, content = end.recv()
-            except (EOFError, OSError):
-                del open_ends[end]
-                processes[rank].join(timeout=_GRACE_S)
-                code = processes[rank].exitcode
-                if code != 0 and all(failure.rank != rank for failure in failures):
-                    # It died without a word, so it is the cause of what its peers complain about.
-                    failures.insert(0, _Failure(rank, _ending(code), 0.0))
-                continue
-            if kind == "epoch":
-                on_epoch(content)
-            elif kind == "result":
-                result = content
-            else:
-                failures.append(_Failure(rank, *content))
-        if failures:
-            deadline = min(deadline, time.monotonic() + _GRACE_S)
-            if time.monotonic() > deadline:
+def _hand_out(jobs: Sequence[Any], connections: Sequence[Connection]) -> None:
+    for job, connection in zip(jobs, connections, strict=True):
+        with suppress(OSError):  # it has died, which is told elsewhere
+            connection.send(job)
+
+
+class _Cluster:
+    """Processes under way. patience_s: how long to wait for the next one to be there."""
+
+    def __init__(self, processes: list[Any], connections: list[Connection], patience_s: float) -> None:
+        self._processes, self._connections, self._patience_s = processes, connections, patience_s
+        self._absent = set(range(len(processes)))
+        self._waited_s = 0.0
+        self._told = False
+        self._failures: list[_Failure] = []
+        self._result: Any = None
+
+    def follow(self, on_epoch: Callable[[dict[str, Any]], None], interrupts: list[int]) -> Any:
+        """Read what the workers say until every one of them has ended; what worker 0 left."""
+        open_ends = dict(zip(self._connections, range(len(self._connections)), strict=True))
+        deadline, now = float("inf"), time.monotonic()
+        while open_ends:
+            ready = wait(list(open_ends), timeout=0.2)
+            if len(interrupts) > 1:
+                raise KeyboardInterrupt
+            if interrupts and not self._told:
+                self._told = True
+                if not self._absent:
+                    self._tell("stop")
+            for end in ready:
+                assert isinstance(end, Connection)
+                rank = open_ends[end]
+                try:
+                    kind, content = end.recv()
+                except (EOFError, OSError):
+                    del open_ends[end]
+                    self._ended(rank)
+                    continue
+                if kind == "epoch":
+                    on_epoch(content)
+                else:
+                    self._take(rank, kind, content)
+            before, now = now, time.monotonic()
+            # At most a second a turn: a machine that slept has not waited.
+            self._waited_s = 0.0 if ready else self._waited_s + min(now - before, 1.0)
+            if self._absent and self._waited_s > self._patience_s:
+                reason = f"did not start within {self._patience_s:g} s; a slow start needs a longer --timeout"
+                self._failures.insert(0, _Failure(min(self._absent), reason, 0.0))
                 break
-    if failures:
-        first = min(failures, key=lambda failure: (failure.follows, failure.at))
-        line = f"worker {first.rank} of {len(processes)} {first.reason}; all workers were ended"
-        raise WorkerError(line, first.report)
-    assert result is not None
-    return result
+            if self._failures:
+                deadline = min(deadline, now + _GRACE_S)
+                if now > deadline:
+                    break
+        if self._failures:
+            first = min(self._failures, key=lambda failure: (failure.follows, failure.at))
+            line = f"worker {first.rank} of {len(self._processes)} {first.reason}; all workers were ended"
+            raise WorkerError(line, first.report)
+        assert self._result is not None
+        return self._result
+
+    def _take(self, rank: int, kind: str, content: Any) -> None:
+        """What a worker says, other than an epoch's row."""
+        if kind == "here":
+            self._absent.discard(rank)
+            if not self._absent:
+                if self._told:
+                    self._tell("stop")
+                self._tell("go")
+        elif kind == "result":
+            self._result = content
+        else:
+            self._failures.append(_Failure(rank, *content))
+
+    def _ended(self, rank: int) -> None:
+        process = self._processes[rank]
+        process.join(timeout=_GRACE_S)
+        if process.exitcode != 0 and all(failure.rank != rank for failure in self._failures):
+            # It died without a word, so it is the cause of what its peers complain about.
+            self._failures.insert(0, _Failure(rank, _ending(process.exitcode), 0.0))
+
+    def _tell(self, what: str) -> None:
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.send(what)
 
 
 def _ending(code: int | None) -> str:
@@ -180,19 +218,26 @@ def _ending(code: int | None) -> str:
     return f"ended with status {code}"
 
 
-def _run(job: Any, rendezvous: str, connection: Connection, work: Callable[..., Any]) -> None:
+def _run(rendezvous: str, connection: Connection, work: Callable[..., Any]) -> None:
     """The process of one worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     faulthandler.enable()
     threading.Thread(target=_end_with_launcher, daemon=True).start()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    local = job.local
     try:
+        job = connection.recv()
+        local = job.local
         device = choose_device(job.options.device, local.rank, local.workers)
+        connection.send(("here", None))
+        stopped = connection.recv() == "stop" and connection.recv() == "go"
         store = dist.FileStore(rendezvous, local.workers)
         result = work(
-            job, store, lambda row: connection.send(("epoch", row)), device=device, stop=connection.poll
+            job,
+            store,
+            lambda row: connection.send(("epoch", row)),
+            device=device,
+            stop=lambda: stopped or connection.poll(),
         )
         if result is not None:
             connection.send(("result", result))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from workloads.errors import InputError
 from workloads.training.adjacency import Adjacency
-from workloads.training.checkpoint import Checkpoints
+from workloads.training.checkpoint import Checkpoints, common_epoch
 from workloads.training.coordinator import KINDS, Epoch, Report, coordinate
 from workloads.training.device import join_group
 from workloads.training.exchange import Exchange
@@ -131,11 +131,7 @@ class Training:
     def _resumed(self) -> int:
         """Take up the newest checkpoint that every worker has; returns the epoch that comes next."""
         assert self.checkpoints is not None
-        every = self.wire.gather(self.checkpoints.epochs())
-        common = set(every[0]).intersection(*every)
-        if not common:
-            raise InputError("resume: no checkpoint that all workers have; start again without --resume")
-        state = self.checkpoints.load(max(common))
+        state = self.checkpoints.load(common_epoch(self.wire.gather(self.checkpoints.epochs())))
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.system.restore(state["system"])

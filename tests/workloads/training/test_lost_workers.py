@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,26 @@ def test_a_worker_killed_as_soon_as_it_is_there_ends_the_job(karate, delay_s):
     finally:
         over.set()
         killer.join()
+    assert time.monotonic() - start < PROMISED_S
+    assert not [p for p in multiprocessing.active_children() if p.name.startswith("worker ")]
+
+
+class Hangs:
+    """Whoever unpickles it sleeps."""
+
+    def __reduce__(self):
+        return time.sleep, (600,)
+
+
+def test_a_worker_that_hangs_before_it_has_its_job_is_named_in_time(karate):
+    given = jobs(karate, 3)
+    options = replace(given[0].options, timeout_s=4)
+    given = [replace(job, options=options) for job in given]
+    # The rest is more than the pipe holds, so nobody can write the job to its end either.
+    given[1] = replace(given[1], identity=(Hangs(), "x" * (1 << 20)))
+    start = time.monotonic()
+    with pytest.raises(WorkerError, match=r"^worker 1 of 3 did not start within 4 s; .* --timeout; all"):
+        train_cluster(given, lambda row: None)
     assert time.monotonic() - start < PROMISED_S
     assert not [p for p in multiprocessing.active_children() if p.name.startswith("worker ")]
 

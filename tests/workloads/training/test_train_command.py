@@ -17,6 +17,7 @@ import pytest
 
 import netfold
 from workloads.partition import partition_graph
+from workloads.training import launch
 from workloads.training.data import training_data
 from workloads.training.dropout import kept
 from workloads.training.launch import WorkerError, train_cluster
@@ -190,15 +191,19 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(system, karate, tmp_
         assert resumed.weights[name].tobytes() == value.tobytes()
 
 
-def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(karate, tmp_path, capsys):
+def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused_before_any_worker_starts(
+    karate, tmp_path, capsys, monkeypatch
+):
     command = [*KARATE, "--system", "sylvie", "-o", str(tmp_path / "run")]
     assert netfold.main([*command, "--resume"]) == 2
     assert "resume: there is no" in capsys.readouterr().err
     assert netfold.main([*command, "--checkpoint-every", "2"]) == 0
     capsys.readouterr()
+    monkeypatch.setattr(launch, "run_cluster", None)  # calling it would be a TypeError
     assert netfold.main([*command, "--resume", "--lr", "0.02", "--epochs", "8"]) == 2
     told = capsys.readouterr().err
     assert "is of another run; graph, partition and settings must be the same" in told
+    assert told.count("\n") == 1 and "worker 0 of" not in told
     place = tmp_path / "run.checkpoint" / "worker-1-5.pt"
     place.write_bytes(place.read_bytes()[:1000])
     assert netfold.main([*command, "--resume", "--epochs", "8"]) == 2
