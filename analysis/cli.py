@@ -54,7 +54,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     _scenario_options(scenario)
     scenario.set_defaults(run=_scenario)
     show = subparsers.add_parser("show", help="tables and plots of a results folder")
-    show.add_argument("results", type=Path, help="folder written by run or compare")
+    show.add_argument("results", type=Path, help="folder written by run, compare or train")
     _output_options(show)
     show.set_defaults(run=_show)
     systems = subparsers.add_parser("systems", help="the systems that can be compared")
@@ -157,10 +157,14 @@ def _scenario(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from analysis.render import render  # noqa: PLC0415
+    from analysis.records.folder import training_summary  # noqa: PLC0415
+    from analysis.render import render, show_training  # noqa: PLC0415
 
     if network.is_network_results(args.results):
         return network.show(args.results, as_json=args.json)
+    trained = training_summary(args.results)
+    if trained is not None:
+        return show_training(args.results, trained, as_json=args.json)
     render(args.results, plots=not args.no_plots, as_json=args.json)
     return 0
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from analysis.plots import draw_all
 from analysis.records import Records, load_records
@@ -57,6 +59,22 @@ def _print(records: Records, figures: list[Path]) -> None:
     lines += [f"figure:  {path}" for path in figures if path.suffix == ".png"]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_training(folder: Path, trained: dict[str, Any], *, as_json: bool) -> int:
+    """A training run's settings and figures side by side, and its tables; or its summary.json."""
+    if as_json:
+        print(json.dumps({**trained, "results": str(folder)}, indent=2))
+        return 0
+    console = wide_console()
+    for title, part in (("settings", trained["settings"]), ("result", trained["summary"])):
+        table = Table(title, "value")
+        for name, value in part.items():
+            table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
+        console.print(table, highlight=False)
+    tables = ", ".join(path.name for path in sorted(folder.glob("*.parquet")))
+    console.print(f"a training run, measured; tables in {folder}: {tables}", highlight=False, soft_wrap=True)
+    return 0
 
 
 def wide_console() -> Console:

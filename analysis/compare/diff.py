@@ -14,6 +14,7 @@ from analysis.html import frame_html, show_value
 from analysis.metrics import aggregation_ratio, permutation_p, utilisation
 from analysis.metrics.summary import NOT_A_SETTING
 from analysis.records import Runs, load_records, load_runs
+from analysis.records.folder import refuse_training
 from workloads.errors import InputError
 
 # In the order of a reader's interest; the rest of a summary's figures follow.
@@ -99,6 +100,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
 
 def _load(place: Path) -> Runs:
     """Runs of a folder, or the one run that the folder is."""
+    refuse_training(place)
     if (place / "summary.json").is_file() and not (place / "scenario.toml").is_file():
         folder, label = place.parent, place.name
         if label in load_records(folder).summary["order"]:

@@ -106,6 +106,7 @@ class Records:
 def load_records(folder: str | Path) -> Records:
     """Read a results folder. Raises InputError when it is none, or its summary is damaged."""
     folder = Path(folder)
+    refuse_training(folder)
     if not is_results(folder):
         raise InputError(f"{folder}: not a results folder (no summary.json and scenario.toml in it)")
     try:
@@ -114,6 +115,28 @@ def load_records(folder: str | Path) -> Records:
         raise InputError(f"{folder / 'summary.json'}: damaged; run again") from None
     check_summary(summary, folder)
     return Records(folder, summary, load_scenario(folder / "scenario.toml"))
+
+
+def training_summary(folder: Path) -> dict[str, Any] | None:
+    """{"settings", "summary"} of a folder that `netfold train` made; None where it made none."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(summary, dict) or not all(
+        isinstance(summary.get(part), dict) for part in ("settings", "summary")
+    ):
+        return None
+    return summary
+
+
+def refuse_training(folder: Path) -> None:
+    """Raises InputError for a folder that `netfold train` made, which has no simulated runs."""
+    if training_summary(folder) is not None:
+        raise InputError(
+            f"{folder}: a training run, which `netfold train` made, and no simulation; "
+            "`netfold show` prints it, and its Parquet tables can be read"
+        )
 
 
 def recorded(path: Path) -> bool:

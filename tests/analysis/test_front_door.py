@@ -120,6 +120,22 @@ def test_an_ascii_terminal_shows_the_tables(tmp_path: Path, monkeypatch: pytest.
     assert "\\xb5s" in terminal.buffer.getvalue().decode("ascii"), "a micro sign, escaped"
 
 
+def test_a_trainings_folder_is_shown_and_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = {"settings": {"graph": "karate", "workers": 2}, "summary": {"epochs": 7, "test_score": 0.5}}
+    (tmp_path / "summary.json").write_text(json.dumps(trained))
+    assert netfold.main(["show", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "karate" in out and "test_score" in out and "a training run, measured" in out
+    assert netfold.main(["show", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["epochs"] == 7
+    for command in (["diff", str(tmp_path), str(tmp_path)], ["report", str(tmp_path)]):
+        assert netfold.main(command) == 2
+        err = capsys.readouterr().err
+        assert "a training run, which `netfold train` made" in err and err.count("\n") == 1
+
+
 def test_show_needs_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert netfold.main(["show", str(tmp_path)]) == 2
     assert "not a results folder" in capsys.readouterr().err
