@@ -288,6 +288,12 @@ class Scenario:
         object.__setattr__(self, "switch", _resolve_switch(self.switch, self.congestion, self.cluster))
         if self.switch.model == "p4":
             _resolve_p4(self)
+        elif self.switch.program != SwitchSection.program or self.switch.spine_program:
+            name = "program" if self.switch.program != SwitchSection.program else "spine_program"
+            raise InputError(
+                f"switch.{name}: {getattr(self.switch, name)[:60]!r} given, which runs on P4 switches only; "
+                'set switch.model = "p4"'
+            )
 
 
 def check_value(where: str, value: Any, item: Field[Any]) -> None:
@@ -384,6 +390,10 @@ def _resolve_switch(
 def _resolve_p4(scenario: Scenario) -> None:
     """What P4 switches settle: their routes are tables', their reports the wire format's."""
     switch, cluster = scenario.switch, scenario.cluster
+    if switch.spine_program and not cluster.spines:
+        raise InputError(
+            f"switch.spine_program: {switch.spine_program[:60]!r} given; {cluster.topology} has no spines"
+        )
     if cluster.ecmp == "packet":
         raise InputError("cluster.ecmp: packet given; P4 switches route by destination")
     if switch.pfc:

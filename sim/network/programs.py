@@ -17,7 +17,7 @@ from p4.targets.engine import Engine
 from p4.targets.stf import StfError, read_stf, run_stf_text
 from p4.targets.target import MatchValue, TargetError
 from sim.network.routes import expand
-from sim.network.scenario import NetworkScenario, SwitchRule
+from sim.network.scenario import NetworkScenario, SwitchRule, check_marking
 from sim.network.topology import Topology
 from workloads.errors import InputError
 
@@ -118,6 +118,7 @@ def _rule_of(scenario: NetworkScenario, topology: Topology, switch: int) -> tupl
         raise InputError(
             f'switch {name}: it has no program; write [[switch]] with nodes = "{name}" and program = "..."'
         )
+    check_marking(f"switch {last}", found)
     return last, found
 
 

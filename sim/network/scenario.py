@@ -6,7 +6,9 @@ stand in the names, and texts such as "10Gbps" are taken. `sim/network/scenario_
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from sim.scenario import check_value, key
@@ -14,6 +16,7 @@ from workloads.errors import InputError
 
 TCP_VARIANTS = ("cubic", "newreno", "dctcp", "bbr", "vegas", "westwood", "illinois")
 FLOW_KINDS = ("udp", "echo", "tcp", "ping")
+_DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(=.*)?", re.ASCII)
 SEQUENCE_BYTES = {"udp": 20, "echo": 12, "ping": 16, "tcp": 1}  # what ns-3's sources write into a payload
 
 
@@ -161,11 +164,7 @@ class NetworkScenario:
         for number, flow in enumerate(self.flow, 1):
             _check_flow(f"flow {flow.name or number}", flow, self)
         for number, rule in enumerate(self.switch, 1):
-            if rule.ecn_kmax_bytes and rule.ecn_kmin_bytes > rule.ecn_kmax_bytes:
-                raise InputError(
-                    f"switch {number}: ecn_kmin_bytes = {rule.ecn_kmin_bytes} given; "
-                    f"at most ecn_kmax_bytes = {rule.ecn_kmax_bytes}"
-                )
+            _check_rule(f"switch {number}", rule)
         for number, fault in enumerate(self.fault, 1):
             if not fault.links:
                 raise InputError(f'fault {number}: no links given; write links = "h0-leaf0", or a pattern')
@@ -173,6 +172,29 @@ class NetworkScenario:
                 raise InputError(
                     f"fault {number}: until_ns = {fault.until_ns} given; after from_ns = {fault.from_ns}"
                 )
+
+
+def _check_rule(where: str, rule: SwitchRule) -> None:
+    for define in rule.define:
+        if not _DEFINE.fullmatch(define):
+            raise InputError(f"{where}: define = {define[:60]!a} given; expected NAME or NAME=VALUE")
+    for folder in rule.include:
+        if not Path(folder).is_dir():
+            raise InputError(f"{where}: include = {folder[:60]!a}: no such folder")
+
+
+def check_marking(where: str, rule: SwitchRule) -> None:
+    """The ECN keys of all rules for a switch together. Raises InputError."""
+    if not rule.ecn_kmax_bytes and (rule.ecn_kmin_bytes or rule.ecn_pmax != SwitchRule.ecn_pmax):
+        name = "ecn_kmin_bytes" if rule.ecn_kmin_bytes else "ecn_pmax"
+        raise InputError(
+            f"{where}: {name} = {getattr(rule, name)} given, but nothing is marked without ecn_kmax_bytes"
+        )
+    if rule.ecn_kmax_bytes and rule.ecn_kmin_bytes > rule.ecn_kmax_bytes:
+        raise InputError(
+            f"{where}: ecn_kmin_bytes = {rule.ecn_kmin_bytes} given; "
+            f"at most ecn_kmax_bytes = {rule.ecn_kmax_bytes}"
+        )
 
 
 def _check_flow(where: str, flow: FlowEntry, scenario: NetworkScenario) -> None:

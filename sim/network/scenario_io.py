@@ -43,6 +43,11 @@ def load_network(path: Path, overrides: Mapping[str, object] | None = None) -> N
             raise InputError(f"{path}: {_unknown_table(name)}")
     for where, value in (overrides or {}).items():
         section, _, item = where.partition(".")
+        if section in LISTS:
+            raise InputError(
+                f"--set {where[:60]}: each [[{section}]] is one of a list; change it in {path}, "
+                f"--set takes keys of {', '.join(f'[{name}]' for name in SECTIONS)}"
+            )
         if section not in SECTIONS:
             raise InputError(f"--set {where}: a network's sections are {', '.join(SECTIONS)}")
         sections[section][item] = value

@@ -113,6 +113,8 @@ def test_whole_numbers_survive(value: int) -> None:
         ("congestion.ecn_kmin_bytes=2MB", "ecn_kmax_bytes"),
         ("congestion.dcqcn_g=0", "at least"),
         ("switch.pfc=perhaps", "true or false"),
+        ("switch.program=mine.p4", 'runs on P4 switches only; set switch.model = "p4"'),
+        ("switch.spine_program=mine.p4", "switch.spine_program: 'mine.p4' given, which runs on P4"),
         ("model.layers=0", "at least 1"),
         ("graph.scale=0", "at least"),
         ("run.seed=-1", "at least 0"),

@@ -102,6 +102,10 @@ def test_a_scenario_is_printed_resolved(scenario: Path, capsys: pytest.CaptureFi
             "--set graph.scale: a network's sections are network",
         ),
         (
+            ["run", "mine.toml", "--set", "flow.0.from=h1"],
+            "--set flow.0.from: each [[flow]] is one of a list; change it in mine.toml",
+        ),
+        (
             ["run", "mine.toml", "--set", "network.hosts"],
             "--set: 'network.hosts' given; expected section.key=value",
         ),
