@@ -1,4 +1,4 @@
-"""Edge streams: the three formats by example, their cut into snapshots, and every kind of damage in one
+"""Edge streams: every format by example, their cut into snapshots, and every kind of damage in one
 line."""
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ SIGNED = "6,2,4,1289241911.72836\n6,5,2,1289241941.53378\n2,6,-1,1289243140.3904
 JODIE = (
     "user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n"
     "0,0,0.0,0,0.5,1.0\n1,0,36.0,0,1.5,2.0\n0,1,77.0,1,-1.0,0.0\n1,1,100.0,0,0.0,4.0\n"
+)
+CONTACTS = (
+    "1291597340\t1157\t1232\tMED\tADM\n1291597360\t1157\t1191\tMED\tMED\n1291597700\t1191\t1232\tMED\tADM\n\n"
 )
 TGB = "day,src,dst,usd\n18353,a,b,1.5\n18354,b,c,2\n18356,c,a,3\n"
 
@@ -84,9 +87,27 @@ def test_tgb_names_its_columns(tmp_path):
     assert stream.n == 3 and stream.sources.tolist() == [0, 1, 2] and stream.targets.tolist() == [1, 2, 0]
 
 
+def test_the_same_contacts_in_three_formats_are_one_graph(tmp_path):
+    """SocioPatterns has the time first, and says what people are; without that its lines look like SNAP's."""
+    rows = [line.split("\t")[:3] for line in CONTACTS.splitlines() if line]
+    plain = "".join(f"{time} {first} {second}\n" for time, first, second in rows)
+    files = {
+        "sociopatterns": written(tmp_path, "ward.dat", CONTACTS),
+        "snap-temporal": written(tmp_path, "ward.txt", "".join(f"{a} {b} {t}\n" for t, a, b in rows)),
+        "tgb": written(tmp_path, "ward.csv", "ts,src,dst\n" + "".join(",".join(row) + "\n" for row in rows)),
+    }
+    assert [recognise_stream(path) for path in files.values()] == list(files)
+    told = {kind: read_stream(kind, path) for kind, path in files.items()}
+    told["forced"] = read_stream("sociopatterns", written(tmp_path, "tij.dat", plain))
+    for stream in told.values():
+        assert stream.n == 3 and stream.time.tolist() == [1291597340, 1291597360, 1291597700]
+        assert stream.sources.tolist() == [0, 0, 2] and stream.targets.tolist() == [1, 2, 1]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
+        ("a.dat", CONTACTS.replace("1291597360\t1157", "1291597360"), "not a csv of 5 columns"),
         ("a.txt", "", "no known edge stream"),
         ("a.txt", "1 2\n", "no known edge stream"),
         ("a.txt", "1 2 3\n4 5\n", "line 2"),
@@ -112,7 +133,7 @@ def test_bad_streams_are_one_line(tmp_path, name, text, told):
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_any_bytes_give_a_stream_or_one_line(kind, data, tmp_path_factory):
-    text = {"snap-temporal": SNAP, "jodie": JODIE, "tgb": TGB}[kind].encode()
+    text = {"snap-temporal": SNAP, "sociopatterns": CONTACTS, "jodie": JODIE, "tgb": TGB}[kind].encode()
     if data.draw(st.booleans()):
         at = data.draw(st.integers(0, len(text)))
         text = text[:at] + data.draw(st.binary(max_size=12)) + text[data.draw(st.integers(at, len(text))) :]

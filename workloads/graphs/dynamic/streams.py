@@ -1,7 +1,8 @@
 """Edge streams of SNAP, JODIE and TGB, and their cut into snapshots.
 
 snap-temporal: `src dst time` a line (whole numbers, `#` comments), or `src,dst,rating,time` as SNAP's
-signed networks have it. jodie: a header `user_id,item_id,timestamp,state_label,...` and then, per
+signed networks have it. sociopatterns: `time i j` and maybe attributes a line, as the face-to-face contacts
+of SocioPatterns are given. jodie: a header `user_id,item_id,timestamp,state_label,...` and then, per
 interaction, a label of the user and features. tgb: a csv whose header names a source, a target and a time.
 Directions are dropped; vertices are numbered by first appearance in time, a user and an item of the same
 name being two.
@@ -58,9 +59,11 @@ def recognise_stream(path: Path) -> str:
     fields = line.split(",") if "," in line else line.split()
     if len(fields) in (3, 4) and all(_number(field) for field in fields):
         return "snap-temporal"
+    if "," not in line and len(fields) in (5, 6) and _number(fields[0]):
+        return "sociopatterns"
     raise InputError(
-        f"{path}: first line {line[:40]!r} is of no known edge stream; allowed: `src dst time` a line, a csv "
-        "with a header of JODIE or TGB (source, target and time columns)"
+        f"{path}: first line {line[:40]!r} is of no known edge stream; allowed: `src dst time` or `time i j "
+        "class class` a line, a csv with a header of JODIE or TGB (source, target and time columns)"
     )
 
 
@@ -90,6 +93,17 @@ def read_snap(path: Path) -> EdgeStream:
         raise InputError(f"{path}: no edge in it; a temporal edge list has `src dst time` a line")
     whole = np.concatenate(parts)
     return _stream(path, whole[:, 0], whole[:, 1], whole[:, 2].astype(np.float64), bipartite=False)
+
+
+def read_sociopatterns(path: Path) -> EdgeStream:
+    """A SocioPatterns contact list; what it says of people is not read. Raises InputError (file, what)."""
+    line, _ = first_line(path, _COMMENT)
+    delimiter = "\t" if "\t" in line else " "
+    columns = len(line.split(delimiter))
+    if columns < 3:
+        raise InputError(f"{path}: {columns} columns in the first line; allowed: time, i, j, attributes")
+    table = _csv(path, columns, set(range(1, columns)), header=False, delimiter=delimiter)
+    return _stream(path, table[1], table[2], table[0], bipartite=False)
 
 
 def read_jodie(path: Path) -> EdgeStream:
@@ -131,7 +145,7 @@ def read_tgb(path: Path) -> EdgeStream:
     return _stream(path, table[places[0]], table[places[1]], table[places[2]], bipartite=bipartite)
 
 
-def _csv(path: Path, columns: int, texts: set[int], *, header: bool) -> list[Any]:
+def _csv(path: Path, columns: int, texts: set[int], *, header: bool, delimiter: str = ",") -> list[Any]:
     """The columns, those in `texts` as text, others as float64."""
     names = [f"{place}" for place in range(columns)]
     kinds = {name: pa.string() if place in texts else pa.float64() for place, name in enumerate(names)}
@@ -142,6 +156,7 @@ def _csv(path: Path, columns: int, texts: set[int], *, header: bool) -> list[Any
                 read_options=pyarrow.csv.ReadOptions(
                     column_names=names, skip_rows=int(header), use_threads=False
                 ),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=kinds, strings_can_be_null=False, null_values=[]
                 ),
@@ -261,9 +276,15 @@ def cut_stream(
     )  # fmt: skip
 
 
-READERS = {"snap-temporal": read_snap, "jodie": read_jodie, "tgb": read_tgb}
+READERS = {
+    "snap-temporal": read_snap,
+    "sociopatterns": read_sociopatterns,
+    "jodie": read_jodie,
+    "tgb": read_tgb,
+}
 TITLES = {
     "snap-temporal": "SNAP temporal edge list: src dst time a line, or src,dst,rating,time",
+    "sociopatterns": "SocioPatterns contact list: time i j a line, perhaps with attributes of both",
     "jodie": "JODIE csv: user_id,item_id,timestamp,state_label,features",
     "tgb": "TGB csv: a header that names source, target and time",
 }
