@@ -16,7 +16,6 @@ from workloads.parallel.pieces import Balance, divide
 from workloads.parallel.scheme import Scheme
 from workloads.partition.partition import freeze_partition
 
-LOCAL_FACTOR = 1.0  # every worker has its own device
 VALUE_BYTES = 4
 
 
@@ -36,6 +35,7 @@ class SimulatedNetwork:
     cache: Path | None = None
     progress: Callable[[str], None] = lambda _: None
     provenance: str = "simulated"
+    packed: bool = False
     used: dict[str, Curve] = field(default_factory=dict)
     _curves: dict[tuple[str, tuple[tuple[int, ...], ...]], dict[str, Curve]] = field(default_factory=dict)
     _boundary: dict[str, Curve] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class SimulatedNetwork:
         """See `Network`."""
         curves = self._of(kind, scheme, axes)
         best = best_algorithm(curves, size)
-        members = len(scheme.group(0, axes))
+        members = scheme.members(axes)
         self.used[f"{kind} ({best}) in groups of {members}, {_reach(scheme, axes)}"] = curves[best]
         return curves[best].time_ns(size)
 
@@ -61,12 +61,8 @@ class SimulatedNetwork:
         """See `Network`."""
         return best_algorithm(self._of(kind, scheme, axes), size)
 
-    def slow_down(self, kernel: str) -> float:
-        """See `Network`."""
-        return LOCAL_FACTOR
-
     def _of(self, kind: str, scheme: Scheme, axes: tuple[str, ...]) -> dict[str, Curve]:
-        groups = tuple(sorted({scheme.group(rank, axes) for rank in range(scheme.workers)}))
+        groups = scheme.groups(axes)
         key = kind, groups
         if key not in self._curves:
             allowed = [name for name in ALGORITHMS[kind] if self.in_network or name != "in-network"]

@@ -27,7 +27,12 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    auto.add_argument("--graph", default="karate", metavar="NAME|PATH", help="default: %(default)s")
+    auto.add_argument(
+        "--graph",
+        default="karate",
+        metavar="NAME|PATH",
+        help="families:N is a set of N small graphs to classify (default: %(default)s)",
+    )
     auto.add_argument("--scale", type=float, default=1.0, help="share of a stand-in's vertices (default 1)")
     auto.add_argument("--model", default="gcn", help="gcn, sage, ..., graphormer-slim, gt (default: gcn)")
     auto.add_argument("--layers", type=int, metavar="N", help="default: 2, or the transformer's own")
@@ -47,6 +52,13 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     auto.add_argument("--memory", default="", metavar="SIZE", help="of a device, as 24GB (default: no limit)")
     auto.add_argument("--no-in-network", action="store_true", help="the switches only forward")
     auto.add_argument("--turns", default="1,2,4", metavar="N[,N]", help="gradient accumulation to try")
+    auto.add_argument(
+        "--shortlist",
+        type=int,
+        metavar="N",
+        help="on local clusters, run up to N of the first schemes for a few steps and take the fastest "
+        "(default 5; 0: trust the prediction)",
+    )
     auto.add_argument("--top", type=int, default=12, metavar="N", help="lines of the table (default 12)")
     auto.add_argument("--seed", type=int, default=1, help="default: 1")
     auto.add_argument("--train", type=int, default=0, metavar="EPOCHS", help="train with it (local clusters)")
@@ -94,8 +106,11 @@ def _autoparallel(args: argparse.Namespace) -> int:
     from analysis.autoparallel.plan import best_of, device_costs, rank  # noqa: PLC0415
     from sim.quantities import parse_quantity  # noqa: PLC0415
     from sim.scenario_io import parse_overrides  # noqa: PLC0415
-    from workloads.graphs import load_graph  # noqa: PLC0415
+    from workloads.graphs import Graph, load_graph  # noqa: PLC0415
+    from workloads.parallel.shortlist import MOST  # noqa: PLC0415
     from workloads.parallel.task import model_spec  # noqa: PLC0415
+    from workloads.training.transformer.graph_set import GraphSet, families  # noqa: PLC0415
+    from workloads.training.transformer.names import SET_PREFIX  # noqa: PLC0415
 
     if args.top < 1:
         raise InputError(f"top: {args.top} given; at least 1")
@@ -107,12 +122,20 @@ def _autoparallel(args: argparse.Namespace) -> int:
     memory = float(parse_quantity(args.memory, "bytes", "memory")) if args.memory else float("inf")
     if args.train < 0:
         raise InputError(f"train: {args.train} epochs given; at least 0")
+    if args.shortlist is not None and not 0 <= args.shortlist <= 100:
+        raise InputError(f"shortlist: {args.shortlist} given; allowed: 0 to 100")
+    if args.shortlist is not None and cluster.scenario is not None:
+        raise InputError(f"shortlist: {cluster.text} is simulated; allowed with --cluster local:N")
     if args.train and cluster.scenario is not None:
         raise InputError(f"train: {cluster.text} is simulated; allowed with --cluster local:N")
     torch.set_num_threads(1)  # a worker has one, and so has its profile
     with show.progress("autoparallel") as (stage, counted):
         stage(f"loading graph {args.graph}")
-        graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=bool(args.train))
+        graph: Graph | GraphSet
+        if args.graph.startswith(SET_PREFIX):
+            graph = families(args.graph, args.seed)
+        else:
+            graph = load_graph(args.graph, scale=args.scale, seed=args.seed, features=bool(args.train))
         stage("profiling this device" if not args.device else "modelling the device")
         costs, device, facts = device_costs(
             args.device, args.profile, fresh=args.fresh_profile, progress=counted
@@ -128,6 +151,7 @@ def _autoparallel(args: argparse.Namespace) -> int:
             in_network=not args.no_in_network,
             turns=turns,
             seed=args.seed,
+            most_measured=MOST if args.shortlist is None else args.shortlist,
             stage=stage,
             counted=counted,
         )
@@ -151,7 +175,9 @@ def _run(args: argparse.Namespace, ranking: Any, best: Any) -> list[dict[str, An
     from workloads.parallel.autopilot import Autopilot, fly  # noqa: PLC0415
     from workloads.training.data import training_data  # noqa: PLC0415
 
-    task = replace(ranking.task, data=training_data(ranking.task.graph, args.seed))
+    task = ranking.task
+    if task.graphs is None:
+        task = replace(task, data=training_data(task.graph, args.seed))
     pilot = Autopilot(
         task,
         ranking.costs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ from workloads.errors import InputError
 from workloads.graphs.graph import Graph
 from workloads.parallel.costs import CostModel, fit_costs, roofline_costs
 from workloads.parallel.local import measure_local
+from workloads.parallel.measure import Measured
 from workloads.parallel.network import Network
 from workloads.parallel.pieces import Balance
-from workloads.parallel.predict import Prediction, Predictor
+from workloads.parallel.predict import Prediction, Predictor, kernels_of
 from workloads.parallel.profile import device_profile
 from workloads.parallel.scheme import Scheme, schemes
-from workloads.parallel.task import CHECKPOINTED, ModelSpec, Task
+from workloads.parallel.shortlist import MOST, measured_shortlist
+from workloads.parallel.task import CHECKPOINTED, ModelSpec, Task, set_task
 from workloads.training.data import TRAIN, TrainingData
+from workloads.training.transformer.graph_set import GraphSet
 
 Stage = Callable[[str], None]
 Counted = Callable[[int, int], None]
@@ -30,13 +33,16 @@ Counted = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Ranking:
-    """predictions: best first. facts: JSON-able, of graph, device, network and balance."""
+    """predictions: best first; measured: a shortlist of them, the fastest first, on this machine. facts:
+    JSON-able, of graph, device, network and balance.
+    """
 
     predictions: list[Prediction]
     facts: dict[str, Any]
     task: Task
     costs: CostModel
     network: Network
+    measured: tuple[Measured, ...] = ()
 
 
 def shape_data(graph: Graph, classes: int, seed: int) -> TrainingData:
@@ -70,7 +76,7 @@ def device_costs(
 
 
 def rank(
-    graph: Graph,
+    graph: Graph | GraphSet,
     model: ModelSpec,
     cluster: Cluster,
     *,
@@ -81,16 +87,30 @@ def rank(
     in_network: bool = True,
     turns: tuple[int, ...] = (1, 2, 4),
     seed: int = 1,
+    most_measured: int = MOST,
     stage: Stage = lambda _: None,
     counted: Counted = lambda done, total: None,
 ) -> Ranking:
-    """Predict every scheme of the cluster's devices. Raises InputError where none could be tried."""
-    task = Task(graph, shape_data(graph, 16, seed), model, sequence_length, seed)
+    """Predict every scheme of the cluster's devices; on this machine, also run up to `most_measured` of the
+    first. Raises InputError where none could be tried.
+    """
+    if isinstance(graph, GraphSet):
+        if sequence_length:
+            raise InputError("sequence length: not for a set of graphs, whose sequences are batches of them")
+        task = set_task(graph, model, seed=seed)
+    else:
+        task = Task(graph, shape_data(graph, 16, seed), model, sequence_length, seed)
+    graph = task.graph
     alpha, beta = costs.balance(model.hidden)
     balance = Balance(alpha, beta)
+    checkpoints = model.name in CHECKPOINTED
+    chosen = schemes(cluster.devices, model.axes, turns=turns, checkpoints=checkpoints)
     if cluster.scenario is None:
-        stage(f"measuring transfers between {cluster.devices} workers of this machine")
-        network: Network = measure_local(cluster.devices, progress=counted)
+        stage(f"measuring transfers and kernels of {cluster.devices} workers of this machine")
+        wanted = kernels_of(task, costs, chosen)
+        network: Network
+        network, exact = measure_local(cluster.devices, wanted, progress=counted)
+        costs = replace(costs, exact=exact)
     else:
         network = SimulatedNetwork(
             cluster.scenario,
@@ -102,10 +122,14 @@ def rank(
             progress=stage,
         )
     predictor = Predictor(task, costs, network, memory_bytes=memory_bytes)
-    checkpoints = model.name in CHECKPOINTED
-    chosen = schemes(cluster.devices, model.axes, turns=turns, checkpoints=checkpoints)
     stage(f"predicting {len(chosen)} schemes")
     found = predictor.rank(chosen, counted)
+    measured: list[Measured] = []
+    if cluster.scenario is None and most_measured > 1:
+        stage(f"running up to {most_measured} of {len(chosen)} schemes")
+        measured = measured_shortlist(
+            task, found, balance=predictor.balance, most=most_measured, progress=counted
+        )
     facts = {
         "graph": graph.name,
         "graph_kind": graph.provenance.kind,
@@ -113,7 +137,8 @@ def rank(
         "directed_edges": graph.num_edges,
         "largest_degree": int(graph.degrees.max(initial=0)),
         "training_vertices": task.train_total,
-        "sequences": task.sequences if model.transformer else 0,
+        "sequences": task.sequences if model.transformer and task.graphs is None else 0,
+        "graphs": len(task.graphs.graphs) if task.graphs else 0,
         "model": model.__dict__,
         "cluster": cluster.text,
         "devices": cluster.devices,
@@ -125,7 +150,7 @@ def rank(
         "balance_beta_ns": beta,
         "extrapolation_error": _errors(network),
     }
-    return Ranking(found, facts, task, costs, network)
+    return Ranking(found, facts, task, costs, network, tuple(measured))
 
 
 def _errors(network: Network) -> dict[str, float]:
@@ -136,8 +161,12 @@ def _errors(network: Network) -> dict[str, float]:
 
 
 def best_of(ranking: Ranking) -> Prediction:
-    """The first that fits. Raises InputError where none does, with the nearest miss."""
+    """The fastest of those that were run, else the first that fits. Raises InputError where none does, with
+    the nearest miss.
+    """
     first = ranking.predictions[0]
+    if ranking.measured:
+        return next(one for one in ranking.predictions if one.scheme == ranking.measured[0].scheme)
     if first.why_not:
         least = min(ranking.predictions, key=lambda one: one.memory_bytes or float("inf"))
         raise InputError(f"autoparallel: no scheme fits; the nearest, {least.scheme.name}: {least.why_not}")
@@ -149,7 +178,7 @@ def why(best: Prediction, other: Prediction) -> str:
     if other.why_not:
         return other.why_not
     if other.scheme == best.scheme:
-        return "fastest that fits"
+        return "the choice: fastest that fits"
     compute = (other.compute_ns - best.compute_ns) / 1e6
     transfer = (other.transfer_ns - best.transfer_ns) / 1e6
     parts = [f"compute {compute:+.2f} ms", f"transfers {transfer:+.2f} ms"]

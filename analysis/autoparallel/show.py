@@ -63,7 +63,11 @@ def table(ranking: Ranking, best: Prediction, top: int) -> None:
         f"{facts['directed_edges']:,} directed edges), {facts['devices']} devices, {facts['cluster']}"
     )
     shown = Table(title=title, title_justify="left", title_style="bold")
-    for name in ("scheme", "step", "compute", "transfers", "sent", "memory"):
+    ran = {one.scheme: one.wall_s for one in ranking.measured}
+    names = ["scheme", "step", "compute", "transfers", "sent", "memory"]
+    if ran:
+        names.insert(2, "measured")
+    for name in names:
         shown.add_column(name, justify="left" if name == "scheme" else "right", no_wrap=True)
     shown.add_column("why", overflow="fold")
     fitting = [one for one in ranking.predictions if not one.why_not]
@@ -71,11 +75,13 @@ def table(ranking: Ranking, best: Prediction, top: int) -> None:
     for one in [*fitting[:top], *_distinct(others)[:top]]:
         row = scheme_row(best, one)
         if row["step_ns"] is None:
-            shown.add_row(row["scheme"], *["-"] * 5, row["why"])
+            shown.add_row(row["scheme"], *["-"] * (len(names) - 1), row["why"])
             continue
+        seconds = ran.get(one.scheme)
         shown.add_row(
             row["scheme"] + (" *" if row["sampled"] else ""),
             _time(one.step_ns),
+            *([_time(1e9 * seconds) if seconds else ""] if ran else []),
             _time(one.compute_ns),
             _time(one.transfer_ns),
             _size(one.sent_bytes),
@@ -86,6 +92,12 @@ def table(ranking: Ranking, best: Prediction, top: int) -> None:
     kernels = ", ".join(f"{name} {_time(ns)}" for name, ns in _largest(best.compute))
     moved = ", ".join(f"{name} {_time(ns)}" for name, ns in _largest(best.transfers)) or "none"
     held = ", ".join(f"{name} {_size(size)}" for name, size in _largest(best.memory))
+    if ran:
+        first = fitting[0].scheme.name
+        told = f"{len(ran)} schemes ran a few steps each; the fastest is {best.scheme.name}"
+        console.print(
+            told + (", the predicted first" if first == best.scheme.name else f"; predicted: {first}")
+        )
     console.print(f"{best.scheme.name}: computes {kernels}")
     console.print(f"  transfers {moved}; holds {held}")
     console.print(
@@ -99,7 +111,7 @@ def table(ranking: Ranking, best: Prediction, top: int) -> None:
         worst = max(errors, key=lambda name: errors[name])
         console.print(f"beyond simulated sizes: off by up to {100 * errors[worst]:.1f} % ({worst})")
     if any(one.sampled for one in fitting[:top]):
-        console.print("* some replicas' closures were counted, not all")
+        console.print("* some replicas' closures were counted, not all, or their parts estimated")
     if len(fitting) > top:
         console.print(f"{len(fitting) - top} more fit; --top shows them, --json all")
 
@@ -156,7 +168,23 @@ def as_json(
 ) -> dict[str, Any]:
     """All of it."""
     rows = [scheme_row(best, one) for one in ranking.predictions]
-    answer = {"choice": best.scheme.name, "facts": ranking.facts, "profile": profile, "schemes": rows}
+    ran = [
+        {
+            "scheme": one.scheme.name,
+            "step_ns": round(1e9 * one.wall_s),
+            "compute_ns": round(1e9 * one.compute_s),
+        }
+        for one in ranking.measured
+    ]
+    first = next((one.scheme.name for one in ranking.predictions if not one.why_not), "")
+    answer = {
+        "choice": best.scheme.name,
+        "predicted_choice": first,
+        "measured": ran,
+        "facts": ranking.facts,
+        "profile": profile,
+        "schemes": rows,
+    }
     return answer | ({"epochs": log} if log else {})
 
 

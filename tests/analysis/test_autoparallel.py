@@ -58,6 +58,29 @@ def test_a_transformers_table_says_why(capsys):
     assert "4 shares of 2 sequence(s)" in " ".join(out.split())
 
 
+def test_a_set_of_graphs_is_divided_without_cuts(capsys):
+    words = ("autoparallel", "--graph", "families:60", "--cluster", "star:4", "--device", "a100")
+    status, out, _ = run(capsys, *words, "--model", "gcn", "--turns", "1", "--json")
+    answer = json.loads(out)
+    rows = {row["scheme"]: row for row in answer["schemes"]}
+    assert status == 0 and answer["facts"]["graphs"] == 60
+    assert rows["data 4"]["fits"] and rows["tensor 4"]["fits"]
+    assert not rows["partition 4"]["fits"] and "set of graphs" in rows["partition 4"]["why"]
+    quarter, whole = (rows[name]["compute_ns"]["gcn"] for name in ("data 4", "tensor 4"))
+    assert quarter < whole  # a quarter of the graphs, against a quarter of the columns of all
+
+
+def test_on_this_machine_the_first_schemes_are_run_and_the_fastest_is_taken(capsys):
+    words = ("autoparallel", "--graph", "karate", "--cluster", "local:2", "--device", "a100")
+    status, out, _ = run(capsys, *words, "--turns", "1", "--shortlist", "2", "--json")
+    answer = json.loads(out)
+    assert status == 0 and 1 <= len(answer["measured"]) <= 2
+    times = [row["step_ns"] for row in answer["measured"]]
+    assert times == sorted(times) and answer["choice"] == answer["measured"][0]["scheme"]
+    assert answer["predicted_choice"] == answer["schemes"][0]["scheme"]
+    assert answer["facts"]["network"] == "measured"
+
+
 def test_what_does_not_fit_in_memory(capsys):
     status, _, err = run(capsys, *AUTO, "--memory", "10kB", "--turns", "1")
     assert status == 2
@@ -122,6 +145,10 @@ def test_the_boundary_exchange_of_a_whole_partition_is_simulated_as_it_is(tmp_pa
         (("--threshold", "1"), "more than 1"),
         (("--top", "0"), "at least 1"),
         (("--train", "3"), "is simulated"),
+        (("--shortlist", "3"), "is simulated"),
+        (("--cluster", "local:2", "--shortlist", "-1"), "allowed: 0 to 100"),
+        (("--graph", "families:3"), "20..100000"),
+        (("--graph", "families:40", "--model", "gt", "--sequence-length", "9"), "not for a set of graphs"),
         (("--model", "gt", "--sequence-length", "-1"), "0 or more"),
     ],
 )

@@ -32,8 +32,8 @@ GAIN = 0.95  # another scheme must promise to take at most this share of the pre
 
 @dataclass(frozen=True, eq=False)
 class Autopilot:
-    """scheme: to begin with; allowed: to choose from. slow: worker -> factor by which it is made slower, for
-    tests of the re-planning.
+    """scheme: to begin with; allowed: to choose from. slow: worker -> factor by which it is made slower, from
+    epoch `slow_from` on, for tests of the re-planning.
     """
 
     task: Task
@@ -44,6 +44,7 @@ class Autopilot:
     epochs: int
     threshold: float = 1.5
     slow: tuple[tuple[int, float], ...] = ()
+    slow_from: int = 0
 
 
 def fly(
@@ -58,6 +59,7 @@ def fly(
         rows.append(row)
         on_epoch(row)
 
+    _ = pilot.task.places  # the same for all workers
     run_workers(_fly, pilot.scheme.workers, pilot, told)
     return rows
 
@@ -74,9 +76,10 @@ class _Course:
 def _fly(pilot: Autopilot, rank: int, workers: int, report: Report) -> None:
     course = _begin(pilot, workers) if rank == 0 else None
     scheme, balance = _agree((pilot.scheme, course.balance if course else None))
-    training = _training(pilot, scheme, rank, balance)
+    training = Training(pilot.task, scheme, rank, balance)
     watch, since = Watch(pilot.threshold), 0
     for epoch in range(pilot.epochs):
+        training.slow_factor = dict(pilot.slow).get(rank, 1.0) if epoch >= pilot.slow_from else 1.0
         step = training.step()
         loss = training.whole_loss(step)
         seen = _observed(step.wall_ns, step.waiting_ns, workers)
@@ -103,16 +106,10 @@ def _fly(pilot: Autopilot, rank: int, workers: int, report: Report) -> None:
             scheme, balance = chosen
             state, steps = training.state(), training.steps
             training.close()
-            training = _training(pilot, scheme, rank, balance)
+            training = Training(pilot.task, scheme, rank, balance)
             training.restore(state, steps)
             since = 0
     training.close()
-
-
-def _training(pilot: Autopilot, scheme: Scheme, rank: int, balance: Balance | None) -> Training:
-    training = Training(pilot.task, scheme, rank, balance)
-    training.slow_factor = dict(pilot.slow).get(rank, 1.0)
-    return training
 
 
 def _begin(pilot: Autopilot, workers: int) -> _Course:

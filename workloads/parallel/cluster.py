@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -12,9 +11,8 @@ import torch.distributed as dist
 
 from workloads.errors import InputError
 from workloads.parallel.scheme import MOST_WORKERS
+from workloads.training.device import START_S, join_group
 from workloads.training.launch import run_cluster
-
-PATIENCE_S = 120
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -28,6 +26,7 @@ class _Local:
 @dataclass(frozen=True)
 class _Options:
     device: str = "cpu"
+    timeout_s: float = START_S
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +67,8 @@ def _join(
     device: torch.device,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any] | None:
-    torch.set_num_threads(member.threads)
     rank, workers = member.local.rank, member.local.workers
-    dist.init_process_group(
-        "gloo", store=store, rank=rank, world_size=workers, timeout=timedelta(seconds=PATIENCE_S)
-    )
+    join_group(device, store, rank, workers, threads=member.threads)
     answer = member.work(member.payload, rank, workers, report if rank == 0 else lambda _: None)
     dist.barrier()
     dist.destroy_process_group()

@@ -7,7 +7,7 @@ non-negative least squares on relative errors, so that small sizes count as much
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,23 @@ Terms = Callable[[Sizes], list[float]]
 _TERMS: dict[str, Terms] = {
     "linear": lambda s: [1, s.V * s.d * s.out, s.V * (s.d + s.out), s.d * s.out],
     "rows": lambda s: [1, s.V * s.d],
+    "relu": lambda s: [1, s.V * s.d],
+    "loss": lambda s: [1, s.V * s.d],
+    "gcn": lambda s: [1, s.E, s.E * s.d, s.V * s.d, s.out * s.d],
+    "mean": lambda s: [1, s.E, s.E * s.d, s.V * s.d, s.out * s.d],
+    "attend": lambda s: [1, s.E, s.E * s.d, s.V * s.d, s.out * s.d],
+    "layer": lambda s: [
+        1,
+        s.V * s.d * (2 * s.out + s.keys),
+        s.V * (4 * s.d + 2 * s.out + s.keys),
+        s.d * s.out,
+    ],
     "spmm": lambda s: [1, s.E, s.E * s.d, s.V * s.d],
     "attention/sparse": lambda s: [1, s.E * s.heads, s.E * s.d, s.V * s.d],
     "attention/topk": lambda s: [1, s.heads, s.E * s.heads, s.E * s.d, s.V * s.keys * s.d],
     "attention": lambda s: [1, s.E * s.heads, s.E * s.d, s.V * s.d],
-    "adam": lambda s: [1, s.V],
+    "adam": lambda s: [1, s.V, s.keys],
+    "gradients": lambda s: [1, s.V, s.keys],
     "message": lambda s: [1, s.V * s.d],
 }
 
@@ -38,20 +50,22 @@ def terms_of(kernel: str, sizes: Sizes) -> list[float]:
 @dataclass(frozen=True)
 class CostModel:
     """(kernel, direction) -> coefficients in ns; error: the median relative error at the measured points.
-    factor: of all times, for a device that does other things beside (see `local`).
+    exact: times of kernels that were measured at these very sizes, which need no model.
     """
 
     coefficients: dict[tuple[str, str], tuple[float, ...]]
     error: dict[tuple[str, str], float] = field(default_factory=dict)
-    factor: float = 1.0
+    exact: dict[tuple[str, str, Sizes], float] = field(default_factory=dict)
 
     def ns(self, kernel: str, direction: str, sizes: Sizes) -> float:
         """Predicted time. Raises InputError for a kernel that the profile lacks."""
+        known = self.exact.get((kernel, direction, sizes))
+        if known is not None:
+            return known
         found = self.coefficients.get((kernel, direction))
         if found is None:
             raise InputError(f"profile: it has no {direction} times of {kernel}; measure it again")
-        terms = terms_of(kernel, sizes)
-        return self.factor * float(np.dot(found, terms))
+        return float(np.dot(found, terms_of(kernel, sizes)))
 
     def both(self, kernel: str, sizes: Sizes) -> float:
         """Forward and backward."""
@@ -66,7 +80,8 @@ class CostModel:
         more_edges = Sizes(4096, 65_536 + unit, width, width)
 
         def layer(sizes: Sizes) -> float:
-            return self.both("spmm/csr", sizes) + self.both("linear", sizes) + self.both("rows", sizes)
+            own = replace(sizes, out=0)
+            return self.both("gcn", own) + self.both("linear", sizes) + self.both("relu", sizes)
 
         alpha = (layer(more_rows) - layer(base)) / unit
         beta = (layer(more_edges) - layer(base)) / unit
@@ -100,19 +115,27 @@ def roofline_costs(flops_per_s: float, bytes_per_s: float, start_ns: float = 8_0
     arithmetic, traffic = 2e9 / flops_per_s, 4e9 / bytes_per_s
     forward = {
         "linear": (start_ns, arithmetic, traffic, traffic),
+        "linear/first": (start_ns, arithmetic, traffic, traffic),
         "rows": (2 * start_ns, 4 * traffic),
-        "spmm/csr": (start_ns, traffic, traffic, traffic),
+        "relu": (start_ns, 2 * traffic),
+        "loss": (4 * start_ns, 4 * traffic),
+        "gcn": (4 * start_ns, traffic, traffic, 4 * traffic, 2 * traffic),
+        "mean": (2 * start_ns, traffic, traffic, 3 * traffic, 2 * traffic),
+        "attend": (16 * start_ns, 16 * traffic, traffic, 6 * traffic, 3 * traffic),
+        "layer/graphormer": (16 * start_ns, 2 * arithmetic, 4 * traffic, 4 * traffic),
+        "layer/gt": (16 * start_ns, 2 * arithmetic, 4 * traffic, 4 * traffic),
         "attention/sparse": (2 * start_ns, traffic, 2 * traffic, 4 * traffic),
         "attention/topk": (4 * start_ns, 0.0, traffic, 2 * traffic, 2 * traffic),
         "attention/dense": (2 * start_ns, 3 * traffic, 2 * arithmetic, 4 * traffic),
         "attention/flash": (start_ns, 0.0, 2 * arithmetic, 4 * traffic),
-        "adam": (start_ns, 7 * traffic),
+        "adam": (start_ns, 7 * traffic, 0.0),
+        "gradients": (2 * start_ns, 4 * traffic, 0.0),
         "message": (start_ns, 4 * traffic),
     }
     both = {(kernel, "forward"): terms for kernel, terms in forward.items()}
     both |= {
         (kernel, "backward"): tuple(2 * term for term in terms)
         for kernel, terms in forward.items()
-        if kernel not in ("adam", "message")
+        if kernel not in ("adam", "gradients", "message")
     }
     return CostModel(both)

@@ -1,9 +1,10 @@
 """Message-passing networks, divided: every linear map by its outputs, every propagation by its columns.
 
 Activations are whole on all members of a tensor group and everything between is computed by each of them, so
-any model of `workloads.training.models` is divided without a change of its own. The exception is GAT: its
-softmax weights need whole rows. Each propagation of width w sends w/P columns of the halo and gathers the
-columns afterwards; each map gathers its outputs, and its input gradients are added up.
+any model of `workloads.training.models` is divided without a change of its own. Each propagation of width w
+sends w/P columns of the halo and gathers the columns afterwards; each map gathers its outputs, and its input
+gradients are added up. Maps to a single number are not divided. GAT's scores are sums over columns, a number
+per vertex, which are added up before the softmax; so are their gradients.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch.nn.functional import linear, relu
 from torch.utils.checkpoint import checkpoint
 
 from workloads.parallel.grid import Channel, run_of
-from workloads.parallel.ops import copied, gather_columns, split_columns
+from workloads.parallel.ops import copied, gather_columns, split_columns, summed
 from workloads.training.models import GCN, MODELS, GraphSAGE, Model
 from workloads.training.view import View
 
@@ -45,9 +46,11 @@ def mark_divided(parameter: nn.Parameter, dim: int, total: int, unit: int = 1) -
 
 
 def divide_linears(module: nn.Module, channel: Channel) -> None:
-    """Replace every linear map inside by this member's part of it."""
+    """Replace every linear map inside, but those to a single number, by this member's part of it."""
     for name, child in module.named_children():
         if isinstance(child, nn.Linear):
+            if child.out_features == 1:
+                continue
             setattr(module, name, DividedLinear(child, channel))
         else:
             divide_linears(child, channel)
@@ -67,6 +70,16 @@ class ColumnView(View):
     def mean(self, inner: Tensor, layer: int) -> Tensor:
         """As `View.mean`."""
         return self._gathered(super().mean(self._own(inner), layer), inner)
+
+    def attention(self, inner: Tensor, to: Tensor, source: Tensor, layer: int) -> Tensor:
+        """As `View.attention`."""
+        own = split_columns(source[None], self._channel)[0]
+        result = super().attention(self._own(inner), copied(to, self._channel), own, layer)
+        return self._gathered(result, inner)
+
+    def _scores(self, rows: Tensor, source: Tensor) -> Tensor:
+        # Each member's gradient of a score is of its own columns: `copied` adds them up.
+        return copied(summed(rows @ source, self._channel), self._channel)
 
     def _own(self, inner: Tensor) -> Tensor:
         return split_columns(inner, self._channel)

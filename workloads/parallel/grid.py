@@ -66,9 +66,8 @@ class Grid:
                 self._channels[axes] = self._make(axes)
 
     def _make(self, axes: tuple[str, ...]) -> Channel:
-        members = sorted({self.scheme.group(rank, axes) for rank in range(self.scheme.workers)})
         mine: Channel | None = None
-        for group in members:  # every process takes part in making every group
+        for group in self.scheme.groups(axes):  # every process takes part in making every group
             made = dist.new_group(list(group))
             if self.rank in group:
                 mine = Channel(group, self.rank, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,19 +20,22 @@ from workloads.parallel.task import Task
 from workloads.parallel.training import Training
 
 WARMUPS = 2
+LEAST_ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One scheme. wall_s: median over steps of the slowest worker's time, with quartiles; waiting_s: the mean
-    worker's in transfers; sent_bytes: of all workers in a step; kept_bytes: of the worker that kept most;
-    losses: the mean loss of each step. failure: why it cannot be run, and all else is zero.
+    """One scheme. wall_s: median over steps of the slowest worker's time, with quartiles; compute_s: of the
+    worker that computes longest, outside transfers; waiting_s: of the one that is least in transfers, which
+    waits for nobody; sent_bytes: of all workers in a step; kept_bytes: of the worker that kept most; losses:
+    the mean loss of each step. failure: why it cannot be run, and all else is zero.
     """
 
     scheme: Scheme
     wall_s: float = 0.0
     low_s: float = 0.0
     high_s: float = 0.0
+    compute_s: float = 0.0
     waiting_s: float = 0.0
     sent_bytes: int = 0
     kept_bytes: int = 0
@@ -44,34 +48,43 @@ def measure_schemes(
     chosen: list[Scheme],
     *,
     rounds: int = 5,
+    seconds: float = float("inf"),
     balance: Balance | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Measured]:
-    """Run every scheme (all of equally many workers): warm-up, then `rounds` steps of each in turn."""
-    return measure_pairs(
-        [(task, scheme) for scheme in chosen], rounds=rounds, balance=balance, progress=progress
-    )
+    """Run every scheme (all of equally many workers): warm-up, then `rounds` steps of each in turn, or as
+    many rounds, three at least, as `seconds` have room for.
+    """
+    pairs = [(task, scheme) for scheme in chosen]
+    return measure_pairs(pairs, rounds=rounds, seconds=seconds, balance=balance, progress=progress)
 
 
 def measure_pairs(
     pairs: list[tuple[Task, Scheme]],
     *,
     rounds: int = 5,
+    seconds: float = float("inf"),
     balance: Balance | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Measured]:
     """As `measure_schemes`, for several tasks at once."""
     [workers] = {scheme.workers for _, scheme in pairs}
+    for task, _ in pairs:
+        _ = task.places  # the same for all workers
+    payload = pairs, rounds, seconds, balance
     rows: list[dict[str, Any]] = run_workers(
-        _measure, workers, (pairs, rounds, balance), lambda row: progress(row["done"], row["total"])
+        _measure, workers, payload, lambda row: progress(row["done"], row["total"])
     )
     return [Measured(scheme, **row) for (_, scheme), row in zip(pairs, rows, strict=True)]
 
 
 def _measure(
-    payload: tuple[list[tuple[Task, Scheme]], int, Balance | None], rank: int, workers: int, report: Report
+    payload: tuple[list[tuple[Task, Scheme]], int, float, Balance | None],
+    rank: int,
+    workers: int,
+    report: Report,
 ) -> list[dict[str, Any]]:
-    pairs, rounds, balance = payload
+    pairs, rounds, seconds, balance = payload
     trainings: list[Training | None] = []
     rows: list[dict[str, Any]] = []
     for task, scheme in pairs:
@@ -80,6 +93,7 @@ def _measure(
         rows.append({"failure": failure} if made is None else {"losses": [], "steps": [], "kept": 0})
     total = (WARMUPS + rounds) * len(pairs)
     gc.disable()  # a collection in one worker is a wait in all
+    start = time.monotonic()
     for turn in range(WARMUPS + rounds):
         for number, (training, row) in enumerate(zip(trainings, rows, strict=True)):
             if training is not None:
@@ -91,6 +105,10 @@ def _measure(
                     row["steps"].append((step.wall_ns, step.waiting_ns, step.sent_bytes))
             report({"done": turn * len(pairs) + number + 1, "total": total})
         gc.collect()
+        late = torch.tensor([float(time.monotonic() - start > seconds)])
+        dist.broadcast(late, 0)  # all stop after the same round
+        if late and turn + 1 >= WARMUPS + LEAST_ROUNDS:
+            break
     gc.enable()
     return [_summary(training, row, workers) for training, row in zip(trainings, rows, strict=True)]
 
@@ -125,7 +143,8 @@ def _summary(training: Training | None, row: dict[str, Any], workers: int) -> di
         "wall_s": float(median),
         "low_s": float(low),
         "high_s": float(high),
-        "waiting_s": float(np.median(steps[:, :, 1].mean(axis=0)) * 1e-9),
+        "compute_s": float(np.median((steps[:, :, 0] - steps[:, :, 1]).max(axis=0)) * 1e-9),
+        "waiting_s": float(np.median(steps[:, :, 1].min(axis=0)) * 1e-9),
         "sent_bytes": int(steps[:, 0, 2].sum()),
         "kept_bytes": int(kept),
         "losses": tuple(row["losses"]),

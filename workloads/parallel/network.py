@@ -29,6 +29,7 @@ class Network(Protocol):
         """The algorithm that `transfer_ns` takes, in words."""
         ...
 
-    def slow_down(self, kernel: str) -> float:
-        """Factor on a kernel's time when all workers compute at once (workers of one machine share it)."""
+    @property
+    def packed(self) -> bool:
+        """Whether the times include packing and unpacking at the workers."""
         ...

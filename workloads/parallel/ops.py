@@ -1,9 +1,8 @@
 """Transfers inside a differentiable computation: each op's backward pass is the transposed transfer.
 
-Two conventions. Where activations are *whole* on all members, their gradients are too: `split_columns` takes
-this member's part and returns whole gradients; `gather_columns` does the reverse; `copied` and `summed` are
-Megatron-LM's f and g (Shoeybi et al., 2019). Where rows are *divided*, `rows_to_heads` and `heads_to_rows`
-are the sequence-to-head all-to-all of TorchGT (section III-C) and DeepSpeed-Ulysses.
+Activations are *whole* on all members, and so are their gradients: `split_columns` takes this member's part
+and returns whole gradients; `gather_columns` does the reverse; `copied` and `summed` are Megatron-LM's f and
+g (Shoeybi et al., 2019).
 """
 
 from __future__ import annotations
@@ -36,19 +35,6 @@ def copied(whole: Tensor, channel: Channel) -> Tensor:
 def summed(part: Tensor, channel: Channel) -> Tensor:
     """The sum over members; every member's gradient is the whole."""
     return _Summed.apply(part, channel) if channel.workers > 1 else part
-
-
-def rows_to_heads(rows: Tensor, channel: Channel, total: int) -> Tensor:
-    """float[S/P, h, w], a member's rows of all heads -> float[S, h/P, w], all rows of its heads.
-
-    total: S. Rows and heads need not be divisible by P.
-    """
-    return _Swapped.apply(rows, channel, total, True) if channel.workers > 1 else rows
-
-
-def heads_to_rows(heads: Tensor, channel: Channel, total: int) -> Tensor:
-    """The way back: float[S, h/P, w] -> float[S/P, h, w]. total: h."""
-    return _Swapped.apply(heads, channel, total, False) if channel.workers > 1 else heads
 
 
 def _own(whole: Tensor, channel: Channel) -> Tensor:
@@ -91,29 +77,3 @@ class _Summed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         return grads[0], None
-
-
-class _Swapped(torch.autograd.Function):
-    """to_heads: divide dimension 1, join dimension 0; else the reverse."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, channel: Channel, total: int, to_heads: bool) -> Tensor:
-        divided = 1 if to_heads else 0
-        ctx.channel, ctx.back, ctx.to_heads = channel, values.shape[divided], to_heads
-        return _swap(values, channel, total, divided)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        grad = _swap(grads[0], ctx.channel, ctx.back, 0 if ctx.to_heads else 1)
-        return grad, None, None, None
-
-
-def _swap(values: Tensor, channel: Channel, total: int, divided: int) -> Tensor:
-    joined, parts = 1 - divided, channel.workers
-    outgoing = [part.contiguous() for part in torch.tensor_split(values, parts, dim=divided)]
-    shapes = []
-    for size in splits(total, parts):
-        shape = list(outgoing[channel.rank].shape)
-        shape[joined] = size
-        shapes.append(tuple(shape))
-    return torch.cat(channel.exchange(outgoing, shapes), dim=joined)

@@ -15,23 +15,24 @@ from numpy.typing import NDArray
 
 from workloads.errors import InputError
 from workloads.parallel.costs import CostModel
-from workloads.parallel.counts import Share, Work, network_work, sequence_work
+from workloads.parallel.counts import Known, Share, Work, network_work, sequence_work
 from workloads.parallel.grid import splits
 from workloads.parallel.kernels import Sizes
 from workloads.parallel.network import Network
 from workloads.parallel.pieces import Balance
 from workloads.parallel.scheme import Scheme
 from workloads.parallel.task import Task
-from workloads.parallel.trace import Op, Trace, trace_network
+from workloads.parallel.trace import Op, Trace, layer_kept, trace_network
 from workloads.parallel.training import ROWS, check_scheme
-from workloads.training.transformer.structure import CLASSES
+from workloads.training.transformer.model import PLACES, VIRTUAL_DEGREE
+from workloads.training.transformer.shapes import SHAPES
+from workloads.training.transformer.structure import EDGE_KINDS, spatial_of_class
 
 VALUE_BYTES = 4
 WEIGHT_COPIES = 4  # value, gradient, Adam's two moments
 EDGE_BYTES = 52  # per directed edge: ends, the transposed order, weights of both aggregators, host copies
 VERTEX_BYTES = 24  # per vertex: offsets, degrees, ids
 PAIR_BYTES = 24  # per attended pair: a layout's arrays and their tensors
-DEGREES = 32
 
 
 @dataclass
@@ -88,9 +89,44 @@ class Prediction:
         return sum(self.memory.values())
 
 
+class _Nowhere:
+    """A network on which nothing takes any time."""
+
+    provenance, packed = "none", True
+
+    def transfer_ns(self, kind: str, scheme: Scheme, axes: tuple[str, ...], size: float) -> float:
+        return 0.0
+
+    def boundary_ns(self, scheme: Scheme, width: int, size: float) -> float:
+        return 0.0
+
+    def how(self, kind: str, scheme: Scheme, axes: tuple[str, ...], size: float) -> str:
+        return ""
+
+
+class _Noting(CostModel):
+    """Costs that note what they are asked for."""
+
+    seen: set[tuple[str, Sizes]]
+
+    def ns(self, kernel: str, direction: str, sizes: Sizes) -> float:
+        self.seen.add((kernel, sizes))
+        return super().ns(kernel, direction, sizes)
+
+
+def kernels_of(
+    task: Task, costs: CostModel, chosen: list[Scheme], balance: Balance | None = None
+) -> list[tuple[str, Sizes]]:
+    """The kernels, with their sizes, that predictions of these schemes are made of."""
+    noting = _Noting(costs.coefficients)
+    object.__setattr__(noting, "seen", set())
+    Predictor(task, noting, _Nowhere(), balance=balance).rank(chosen)
+    return sorted(noting.seen, key=str)
+
+
 class Predictor:
     """Predicts schemes of one task. worker_factors, transfer_factor: what measured times said of predicted
-    ones; speeds: the workers differ, so that parts of a graph should too.
+    ones; speeds: the workers differ, so that parts of a graph should too. balance: other than the costs'.
     """
 
     def __init__(
@@ -103,14 +139,14 @@ class Predictor:
         worker_factors: tuple[float, ...] = (),
         transfer_factor: float = 1.0,
         speeds: bool = False,
+        balance: Balance | None = None,
     ) -> None:
         self.task, self.costs, self.network = task, costs, network
         self.memory_bytes = memory_bytes
         self.worker_factors, self.transfer_factor, self.speeds = worker_factors, transfer_factor, speeds
-        alpha, beta = costs.balance(task.model.hidden)
-        self.balance = Balance(alpha, beta)
+        self.balance = balance or Balance(*costs.balance(task.model.hidden))
         self._work: dict[tuple[int, int, int], Work] = {}
-        self._known: dict[int, Share] = {}
+        self._known = Known()
 
     def predict(self, scheme: Scheme) -> Prediction:
         """One scheme's prediction; `why_not` where it cannot be run or does not fit."""
@@ -162,16 +198,14 @@ class Predictor:
         return self.speeds and scheme.partition == scheme.workers == len(self.worker_factors) > 1
 
     def cost(self, kernel: str, direction: str, sizes: Sizes) -> float:
-        """A kernel's time with all workers computing, on a worker as fast as the profile says."""
-        return self.network.slow_down(kernel) * self.costs.ns(kernel, direction, sizes)
+        """A kernel's time on a worker as fast as the profile says."""
+        return self.costs.ns(kernel, direction, sizes)
 
     def transfer(
         self, parts: Parts, name: str, kind: str, *, scheme: Scheme, axes: tuple[str, ...], size: float
     ) -> None:
         """Add one collective along `axes` to `parts`, under `name`."""
-        members = 1
-        for axis in axes:
-            members *= getattr(scheme, axis)
+        members = scheme.members(axes)
         if members == 1 or size <= 0:
             return
         share = (members - 1) / members
@@ -197,11 +231,11 @@ def _network(predictor: Predictor, scheme: Scheme) -> Prediction:
             slowest = parts
     assert slowest is not None
     own = trace.parameters / scheme.tensor
-    _update(predictor, scheme, own, slowest)
+    _update(predictor, scheme, own, trace.tensors, slowest)
     slowest.scale(slowest.factor)
     memory = _network_memory(scheme, trace, kept, work, (own, widths[0]))
     # The loss keeps its targets' probabilities; METIS spreads targets over parts about evenly.
-    targets = task.train_total / (scheme.data * scheme.accumulate * scheme.partition)
+    targets = _targets(task, scheme)
     memory["activations"] += VALUE_BYTES * targets * data.num_classes
     step = sum(slowest.compute_ns.values()) + sum(slowest.transfer_ns.values())
     return Prediction(
@@ -209,10 +243,25 @@ def _network(predictor: Predictor, scheme: Scheme) -> Prediction:
     )
 
 
-def _update(predictor: Predictor, scheme: Scheme, own: float, parts: Parts) -> None:
+def _update(predictor: Predictor, scheme: Scheme, own: float, tensors: int, parts: Parts) -> None:
     """Gradients added up, and Adam's step."""
+    sizes = Sizes(int(own), keys=tensors)
+    if scheme.members(ROWS) > 1:
+        parts.compute("gradients", predictor.cost("gradients", "forward", sizes))
     predictor.transfer(parts, "gradients", "all-reduce", scheme=scheme, axes=ROWS, size=VALUE_BYTES * own)
-    parts.compute("adam", predictor.cost("adam", "forward", Sizes(int(own))))
+    parts.compute("adam", predictor.cost("adam", "forward", sizes))
+
+
+def _targets(task: Task, scheme: Scheme) -> int:
+    """Targets of a turn on one worker, about."""
+    shares = scheme.data * scheme.accumulate * scheme.partition * scheme.sequence
+    return max(1, task.train_total // shares)
+
+
+def _loss(predictor: Predictor, scheme: Scheme, parts: Parts) -> None:
+    sizes = Sizes(_targets(predictor.task, scheme), d=predictor.task.data.num_classes)
+    for direction in ("forward", "backward"):
+        parts.compute("loss", predictor.cost("loss", direction, sizes))
 
 
 def _network_turn(predictor: Predictor, scheme: Scheme, trace: Trace, share: Share, parts: Parts) -> None:
@@ -221,23 +270,29 @@ def _network_turn(predictor: Predictor, scheme: Scheme, trace: Trace, share: Sha
     parts.factor = float(predictor.factors(scheme)[worst])
     V, E, halo = int(share.vertices[worst]), int(share.edges[worst]), int(share.halo[worst])
     passes = ["forward", "forward", "backward"] if scheme.checkpoint else ["forward", "backward"]
-    for op in trace.ops:
+    _loss(predictor, scheme, parts)
+    for number, op in enumerate(trace.ops, 1):
         for direction in passes:
             if op.kind == "linear":
-                _linear(predictor, scheme, op, V=V, direction=direction, parts=parts)
+                last = number == len(trace.ops)
+                _linear(predictor, scheme, op, V=V, direction=direction, parts=parts, last=last)
             elif direction == "forward" or op.grad:
                 _propagate(
                     predictor, scheme, op, sizes=(V, E, halo), direction=direction, share=share, parts=parts
                 )
 
 
-def _linear(predictor: Predictor, scheme: Scheme, op: Op, *, V: int, direction: str, parts: Parts) -> None:
-    out = splits(op.out, scheme.tensor)[0]
-    ns = predictor.cost("linear", direction, Sizes(V, d=op.width, out=max(out, 1)))
-    if direction == "backward" and not op.grad:
-        ns /= 2  # no gradient of the inputs
-    parts.compute("linear", ns)
-    parts.compute("rows", predictor.cost("rows", direction, Sizes(V, d=op.out)) / 2)
+def _linear(
+    predictor: Predictor, scheme: Scheme, op: Op, *, V: int, direction: str, parts: Parts, last: bool
+) -> None:
+    whole = op.out == 1  # is not divided
+    out = op.out if whole else max(1, splits(op.out, scheme.tensor)[0])
+    kernel = "linear" if op.grad else "linear/first"
+    parts.compute("linear", predictor.cost(kernel, direction, Sizes(V, d=op.width, out=out)))
+    if not last:
+        parts.compute("relu", predictor.cost("relu", direction, Sizes(V, d=op.out)))
+    if whole:
+        return
     if direction == "forward":
         size = VALUE_BYTES * V * op.out
         predictor.transfer(parts, "columns of maps", "all-gather", scheme=scheme, axes=("tensor",), size=size)
@@ -260,19 +315,20 @@ def _propagate(
 ) -> None:
     V, E, halo = sizes
     width = splits(op.width, scheme.tensor)[0]
-    ns = predictor.cost("spmm/csr", direction, Sizes(V + halo, E, width))
-    if op.kind == "attend":  # scores, softmax and their gradients per edge
-        ns += predictor.cost("attention/sparse", direction, Sizes(V + halo, E, width, heads=1))
-    parts.compute("spmm/csr", ns)
-    parts.compute("rows", predictor.cost("rows", direction, Sizes(V, d=width)) / 2)
+    parts.compute(op.kind, predictor.cost(op.kind, direction, Sizes(V, E, width, halo)))
     if scheme.partition > 1:
-        parts.compute("message", predictor.cost("message", "forward", Sizes(halo, d=width)))
+        if not predictor.network.packed:
+            parts.compute("message", predictor.cost("message", "forward", Sizes(halo, d=width)))
         sent = share.sent if direction == "forward" else share.halo
         size = VALUE_BYTES * width * float(sent.max())
         ns = predictor.transfer_factor * predictor.network.boundary_ns(scheme, width, size)
         parts.transfer("boundary exchange", ns, size)
     size = VALUE_BYTES * V * op.width
     predictor.transfer(parts, "columns of sums", "all-gather", scheme=scheme, axes=("tensor",), size=size)
+    if op.kind == "attend":
+        for rows in (V + halo,) if direction == "forward" else (V, V + halo):
+            size = VALUE_BYTES * rows
+            predictor.transfer(parts, "scores", "all-reduce", scheme=scheme, axes=("tensor",), size=size)
 
 
 def _network_memory(
@@ -303,26 +359,37 @@ def _network_memory(
 
 
 def _transformer(predictor: Predictor, scheme: Scheme) -> Prediction:
-    task, model = predictor.task, predictor.task.model
-    work = sequence_work(task, scheme)
+    task = predictor.task
+    work = sequence_work(task, scheme, predictor.balance)
     slowest: Parts | None = None
     for turns in work.shares:
         parts = Parts()
         for turn in turns:
             for size in turn:
                 _sequence(predictor, scheme, size, parts)
+            _loss(predictor, scheme, parts)
         if slowest is None or sum(parts.compute_ns.values()) > sum(slowest.compute_ns.values()):
             slowest = parts
     assert slowest is not None
-    d, f, t = model.hidden, model.ffn, scheme.tensor
-    layer = (4 * d * d + 3 * d + 2 * d * f + f + model.heads * CLASSES) / t + 6 * d
-    ends = task.data.features.shape[1] * d + d + DEGREES * d + 2 * d + (d + 1) * task.data.num_classes
-    own = model.layers * layer + ends
-    _update(predictor, scheme, own, slowest)
+    own, tensors = _transformer_weights(task, scheme.tensor)
+    _update(predictor, scheme, own, tensors, slowest)
     slowest.scale(max(predictor.worker_factors, default=1.0))
     memory = _transformer_memory(task, scheme, work.shares, own)
     step = sum(slowest.compute_ns.values()) + sum(slowest.transfer_ns.values())
     return Prediction(scheme, step, slowest.compute_ns, slowest.transfer_ns, slowest.sent_bytes, memory)
+
+
+def _transformer_weights(task: Task, parts: int) -> tuple[float, int]:
+    """(weights, tensors that hold them) of one member of a tensor group; about, where sizes do not divide."""
+    model = task.model
+    graphormer = SHAPES[model.name].style == "graphormer"
+    d, f, features, classes = model.hidden, model.ffn, task.data.features.shape[1], task.data.num_classes
+    layer = (4 * d * d + 3 * d + 2 * d * f + f) / parts + 6 * d
+    spatial = int(spatial_of_class().max()) + 1 if graphormer else 0
+    table = (EDGE_KINDS + spatial) * model.heads / parts
+    place = (VIRTUAL_DEGREE + 1 if graphormer else PLACES) * d
+    ends = (features + 1) * d + place + d + (2 * d if graphormer else 0) + (d + 1) * classes
+    return model.layers * layer + table + ends, 12 * model.layers + (10 if graphormer else 7)
 
 
 def _sequence(predictor: Predictor, scheme: Scheme, size: tuple[int, int], parts: Parts) -> None:
@@ -335,25 +402,20 @@ def _sequence(predictor: Predictor, scheme: Scheme, size: tuple[int, int], parts
     mine = splits(heads, s)[0]
     width = d // model.heads
     inner = splits(model.ffn, t)[0]
-    attended = {"sparse": pairs, "topk": total * max(model.topk, pairs // max(total, 1) * 4)}
-    cells = attended.get(model.attention, total * total)
-    attention = Sizes(total, cells, mine * width, heads=mine, keys=model.topk)
-    classes, features = task.data.num_classes, task.data.features.shape[1]
+    style = SHAPES[model.name].style
+    kind = model.attention if task.graphs is None or model.attention != "dense" else "sparse"
+    # The table of topk is as wide as its widest row.
+    cells = total * max(model.topk, pairs // max(total, 1) * 4) if kind == "topk" else pairs
+    attended = Sizes(total, cells, mine * width, heads=mine, keys=model.topk)
+    layer = Sizes(rows, d=d, out=heads * width, heads=heads, keys=inner)
+    packing = Sizes(rows, d=2 * heads * width)
     passes = ["forward", "forward", "backward"] if scheme.checkpoint else ["forward", "backward"]
     for turn, direction in enumerate(passes):
-        layer = [
-            ("linear", 3, Sizes(rows, d=d, out=heads * width)),
-            ("linear", 1, Sizes(rows, d=heads * width, out=d)),
-            ("linear", 1, Sizes(rows, d=d, out=inner)),
-            ("linear", 1, Sizes(rows, d=inner, out=d)),
-            ("rows", 2, Sizes(rows, d=d)),
-            (f"attention/{model.attention}", 1, attention),
-        ]
-        if s > 1:
-            layer.append(("message", 2, Sizes(rows, d=4 * heads * width // 2)))
-        for kernel, count, sizes in layer:
-            way = "forward" if kernel == "message" else direction
-            parts.compute(kernel, model.layers * count * predictor.cost(kernel, way, sizes))
+        parts.compute(f"layer/{style}", model.layers * predictor.cost(f"layer/{style}", direction, layer))
+        ns = predictor.cost(f"attention/{kind}", direction, attended)
+        parts.compute(f"attention/{kind}", model.layers * ns)
+        if s > 1 and not predictor.network.packed:
+            parts.compute("message", 2 * model.layers * predictor.cost("message", "forward", packing))
         for _ in range(model.layers):
             # Queries, keys and values there, results back; the backward pass the other way round.
             share = (s - 1) / s * VALUE_BYTES * rows * heads * width
@@ -376,10 +438,12 @@ def _sequence(predictor: Predictor, scheme: Scheme, size: tuple[int, int], parts
                     axes=("tensor",),
                     size=VALUE_BYTES * rows * d,
                 )
+    features, classes = task.data.features.shape[1], task.data.num_classes
     for direction in ("forward", "backward"):
-        for sizes in (Sizes(rows, d=features, out=d), Sizes(rows, d=d, out=classes)):
-            parts.compute("linear", predictor.cost("linear", direction, sizes))
-        parts.compute("rows", 2 * predictor.cost("rows", direction, Sizes(rows, d=d)))
+        first, last = Sizes(rows, d=features, out=d), Sizes(rows, d=d, out=classes)
+        parts.compute("linear", predictor.cost("linear/first", direction, first))
+        parts.compute("linear", predictor.cost("linear", direction, last))
+        parts.compute("relu", 2 * predictor.cost("relu", direction, Sizes(rows, d=d)))
 
 
 def _transformer_memory(
@@ -390,13 +454,16 @@ def _transformer_memory(
     turns = [[(sum(v for v, _ in turn), sum(p for _, p in turn)) for turn in one] for one in shares]
     rows = max(v for one in turns for v, _ in one) / s
     pairs = max(p for one in turns for _, p in one)
-    longest = max(v for one in shares for turn in one for v, _ in turn)
-    heads = model.heads / t / s
-    layer = VALUE_BYTES * rows * kept_values(d, f, t, s)
-    if model.attention == "dense":
-        layer += VALUE_BYTES * heads * longest * longest * sum(len(turn) for turn in shares[0][:1]) * 2
+    heads = splits(model.heads, t)[0]
+    inner = splits(f, t)[0]
+    layer = rows * layer_kept(d, heads, d // model.heads, inner, SHAPES[model.name].style)
+    # Queries, keys and values of its heads, results and a number per head; results again where they travel.
+    own_values = heads * d // model.heads
+    layer += VALUE_BYTES * rows * (own_values * (5 if s > 1 else 4) + heads)
+    if model.attention == "dense" and task.graphs is None:
+        layer += VALUE_BYTES * heads / s * pairs
     if model.attention == "topk":
-        layer += VALUE_BYTES * heads * rows * s * model.topk * (2 * d / model.heads + 4)
+        layer += VALUE_BYTES * heads * rows * model.topk * (2 * d / model.heads + 4)
     resident = sum(v for v, _ in turns[0]) / s
     held = sum(p for _, p in turns[0])
     kept = layer * model.layers
@@ -410,15 +477,6 @@ def _transformer_memory(
         "activations": kept + ends,
         "buffers": VALUE_BYTES * rows * 6 * max(d, f),
     }
-
-
-def kept_values(d: int, f: int, t: int, s: int) -> float:
-    """Values per row that a layer keeps: two norms' inputs and outputs, the projections of its heads (as all
-    rows of 1/s of them: the same count), attention's result twice where it travels, the wide layer twice.
-    """
-    projections = 3 * d / t
-    results = d / t * (2 if s > 1 else 1)
-    return 4 * d + 4 + projections + results + 2 * f / t
 
 
 def _size(count: float) -> str:

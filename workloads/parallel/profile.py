@@ -18,8 +18,13 @@ from workloads.parallel.kernels import (
     Kernel,
     adam_kernel,
     attention_kernel,
+    gradients_kernel,
+    layer_kernel,
     linear_kernel,
+    loss_kernel,
     message_kernel,
+    propagation_kernel,
+    relu_kernel,
     rows_kernel,
     spmm_kernel,
 )
@@ -31,16 +36,41 @@ WARMUPS = 2
 COLUMNS = ("kernel", "direction", "V", "E", "d", "out", "heads", "keys", "ns", "low_ns", "high_ns")
 SPMM = ("csr", "torch", "blocked", "fused")
 ATTENTION = ("dense", "flash", "sparse", "topk")
-FORMAT = "netfold-profile-1"
+FORMAT = "netfold-profile-2"
 
 
 def profiled_kernels() -> list[Kernel]:
     """The sizes that are measured: few, from a small graph's to a medium one's."""
     kernels = [
-        linear_kernel(V, d, out)
+        linear_kernel(V, d, out, first=first)
+        for first in (False, True)
         for V, d, out in ((64, 16, 16), (256, 64, 64), (2048, 32, 32), (2048, 256, 64), (16384, 64, 64))
     ]
-    kernels += [rows_kernel(V, d) for V, d in ((64, 16), (1024, 64), (8192, 64))]
+    few = ((64, 16), (1024, 64), (8192, 64))
+    kernels += [make(V, d) for make in (rows_kernel, relu_kernel) for V, d in few]
+    kernels += [loss_kernel(V, classes) for V, classes in ((64, 4), (1024, 32), (4096, 64))]
+    kernels += [
+        propagation_kernel(kind, V, E, d, halo=halo)
+        for kind in ("gcn", "mean", "attend")
+        for V, E, d, halo in (
+            (64, 256, 16, 0),
+            (1024, 8192, 64, 0),
+            (1024, 65_536, 16, 512),
+            (1024, 65_536, 128, 0),
+            (4096, 65_536, 64, 0),
+            (4096, 65_536, 32, 4096),
+        )
+    ]
+    kernels += [
+        layer_kernel(style, V, d, heads=heads, out=out, inner=inner)
+        for style in ("graphormer", "gt")
+        for V, d, heads, out, inner in (
+            (64, 64, 8, 64, 64),
+            (1024, 64, 8, 64, 64),
+            (512, 64, 4, 32, 32),
+            (1024, 128, 8, 128, 256),
+        )
+    ]
     kernels += [
         spmm_kernel(variant, V, E, d)
         for variant in SPMM
@@ -57,7 +87,11 @@ def profiled_kernels() -> list[Kernel]:
             (1024, 32768, 32, 4),
         )
     ]
-    kernels += [adam_kernel(count) for count in (1_000, 100_000, 1_000_000)]
+    kernels += [
+        make(count, tensors)
+        for make in (adam_kernel, gradients_kernel)
+        for count, tensors in ((1_000, 1), (4_000, 40), (100_000, 8), (1_000_000, 4))
+    ]
     return kernels + [message_kernel(V, d) for V, d in ((64, 16), (2048, 64), (16384, 64))]
 
 

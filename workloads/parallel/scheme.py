@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
+
+import numpy as np
 
 from workloads.errors import InputError
 
@@ -55,15 +59,27 @@ class Scheme:
             at, place[axis] = divmod(at, size)
         return place
 
+    def members(self, axes: tuple[str, ...]) -> int:
+        """Workers of a group along these axes."""
+        return prod(size for axis, size in zip(AXES, self.grid, strict=True) if axis in axes)
+
     def group(self, rank: int, axes: tuple[str, ...]) -> tuple[int, ...]:
         """The workers that differ from `rank` on these axes only, ascending; `rank` among them."""
-        mine = self.coordinates(rank)
-        fixed = [axis for axis in AXES if axis not in axes]
-        return tuple(
-            other
-            for other in range(self.workers)
-            if all(self.coordinates(other)[axis] == mine[axis] for axis in fixed)
-        )
+        return next(group for group in self.groups(axes) if rank in group)
+
+    def groups(self, axes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+        """All groups along these axes, in the order of their first workers."""
+        return _groups(self.grid, axes)
+
+
+@cache
+def _groups(grid: tuple[int, ...], axes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    ranks = np.arange(prod(grid)).reshape(grid)
+    along = [place for place, axis in enumerate(AXES) if axis in axes]
+    last = range(len(AXES) - len(along), len(AXES))
+    size = prod(grid[place] for place in along)
+    rows = np.moveaxis(ranks, along, last).reshape(-1, size).tolist()
+    return tuple(sorted(map(tuple, rows)))
 
 
 def schemes(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from workloads.errors import InputError
-from workloads.graphs.graph import Graph
+from workloads.graphs.graph import Graph, make_graph
 from workloads.parallel.scheme import GNN_AXES, TRANSFORMER_AXES
 from workloads.training.data import TRAIN, TrainingData
 from workloads.training.options import MODEL_NAMES
+from workloads.training.transformer.graph_set import GraphSet
+from workloads.training.transformer.prepare import laplacian_places
 from workloads.training.transformer.shapes import SHAPES
 
 ATTENTION = ("sparse", "dense", "flash", "topk")
@@ -80,6 +83,9 @@ def model_spec(
 class Task:
     """sequence_length: a transformer's vertices per sequence; the graph is cut into about n / this many
     sequences by METIS, 0: one sequence, the whole graph. Full-batch: a step sees every training vertex.
+
+    graphs: a set of small graphs, which `graph` has beside each other; labels and split are then a graph's
+    (see `set_task`), a step sees every training graph, and a transformer's sequences are batches of them.
     """
 
     graph: Graph
@@ -89,12 +95,15 @@ class Task:
     seed: int = 1
     lr: float = 0.01
     precision: str = "float32"
+    graphs: GraphSet | None = None
 
     def __post_init__(self) -> None:
         if self.data.multi_label:
             raise InputError(f"graph {self.graph.name}: several labels per vertex; allowed: one label")
         if self.sequence_length < 0:
             raise InputError(f"sequence length: {self.sequence_length} given; allowed: 0 or more")
+        if self.graphs is not None and self.sequence_length:
+            raise InputError("sequence length: not for a set of graphs, whose sequences are batches of them")
 
     @property
     def sequences(self) -> int:
@@ -103,10 +112,49 @@ class Task:
 
     @property
     def train_total(self) -> int:
-        """Training vertices of the graph."""
+        """Training vertices of the graph, or training graphs of the set."""
         return int((self.data.split == TRAIN).sum())
 
     @property
     def targets(self) -> npt.NDArray[np.int64]:
-        """The training vertices."""
+        """The training vertices, or graphs."""
         return np.flatnonzero(self.data.split == TRAIN)
+
+    @cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """int64[g+1]: the first vertex of each graph of a set."""
+        sizes = [graph.num_vertices for graph in self.graphs.graphs] if self.graphs else []
+        return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.float32]:
+        """float32[n, p]: GT's positional encoding, of each graph of a set; p = 0 for other models. Whoever
+        starts workers asks for it first, so that all have the same bits: eigenvectors depend on rounding.
+        """
+        if not self.model.transformer or SHAPES[self.model.name].style != "gt":
+            return np.zeros((self.graph.num_vertices, 0), dtype=np.float32)
+        if self.graphs is None:
+            return laplacian_places(self.graph)
+        return np.concatenate([laplacian_places(graph) for graph in self.graphs.graphs])
+
+
+DEGREE_CLASSES = 16
+
+
+def set_task(
+    graphs: GraphSet, model: ModelSpec, *, seed: int = 1, lr: float = 0.01, precision: str = "float32"
+) -> Task:
+    """The task of classifying the graphs of a set. Networks see each vertex's degree, one-hot (15: or more),
+    and their scores are means over a graph's vertices; transformers score its virtual vertex.
+    """
+    sizes = [graph.num_vertices for graph in graphs.graphs]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    edges = np.concatenate([np.diff(graph.indptr) for graph in graphs.graphs])
+    indptr = np.concatenate([[0], np.cumsum(edges)]).astype(np.int64)
+    moved = [graph.indices + np.int32(at) for graph, at in zip(graphs.graphs, starts[:-1], strict=True)]
+    union = make_graph(graphs.name, (indptr, np.concatenate(moved).astype(np.int32)), graphs.provenance)
+    features = np.eye(DEGREE_CLASSES, dtype=np.float32)[np.minimum(union.degrees, DEGREE_CLASSES - 1)]
+    if model.transformer:
+        features = np.ones((union.num_vertices, 1), dtype=np.float32)
+    data = TrainingData(features, graphs.labels, graphs.split, graphs.num_classes, "degrees one-hot")
+    return Task(union, data, model, seed=seed, lr=lr, precision=precision, graphs=graphs)

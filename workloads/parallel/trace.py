@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from workloads.parallel.gnn import forward, make_network
 from workloads.parallel.grid import Channel
 from workloads.parallel.kernels import random_local
+from workloads.parallel.transformer import forward_of_layer
 from workloads.training.adjacency import Adjacency
 from workloads.training.exchange import EpochPlan, Exchange
 from workloads.training.memory import kept_for_backward
@@ -27,8 +28,8 @@ TRACED = ((48, 96), (48, 384), (96, 384))  # vertices, edges: enough to tell wha
 
 @dataclass(frozen=True)
 class Op:
-    """kind: "propagate" (width), "attend" (width) or "linear" (width, out). grad: its input gets a gradient,
-    so the backward pass goes through it.
+    """kind: "gcn", "mean" or "attend", propagations of `width` values, or "linear" (width, out). grad: its
+    input gets a gradient, so the backward pass goes through it.
     """
 
     kind: str
@@ -39,10 +40,13 @@ class Op:
 
 @dataclass(frozen=True)
 class Trace:
-    """ops: in order. parameters: count. kept_vertex, kept_edge: bytes that a forward pass keeps, float32."""
+    """ops: in order. parameters, tensors: numbers of weights and of what holds them. kept_vertex, kept_edge:
+    bytes that a forward pass keeps, float32.
+    """
 
     ops: tuple[Op, ...]
     parameters: int
+    tensors: int
     kept_vertex: float
     kept_edge: float
 
@@ -55,11 +59,11 @@ class _Noting(View):
         self._ops = ops
 
     def gcn(self, inner: Tensor, layer: int) -> Tensor:
-        self._note("propagate", inner)
+        self._note("gcn", inner)
         return super().gcn(inner, layer)
 
     def mean(self, inner: Tensor, layer: int) -> Tensor:
-        self._note("propagate", inner)
+        self._note("mean", inner)
         return super().mean(inner, layer)
 
     def attention(self, inner: Tensor, to: Tensor, source: Tensor, layer: int) -> Tensor:
@@ -76,15 +80,15 @@ def trace_network(
 ) -> Trace:
     """The trace of a model of these widths: features, hidden, classes."""
     runs = [_run(name, widths, layers, (vertices, edges), checkpoints) for vertices, edges in TRACED]
-    (ops, parameters, first, _, e0), (_, _, second, v1, e1), (_, _, third, v2, e2) = runs
+    (ops, counts, first, _, e0), (_, _, second, v1, e1), (_, _, third, v2, e2) = runs
     per_edge = max(0.0, (second - first) / (e1 - e0))
     per_vertex = (third - second - per_edge * (e2 - e1)) / (v2 - v1)
-    return Trace(ops, parameters, per_vertex, per_edge)
+    return Trace(ops, *counts, per_vertex, per_edge)
 
 
 def _run(
     name: str, widths: tuple[int, int, int], layers: int, size: tuple[int, int], checkpoints: bool
-) -> tuple[tuple[Op, ...], int, int, int, int]:
+) -> tuple[tuple[Op, ...], tuple[int, int], int, int, int]:
     local = random_local(*size)
     alone = Channel((0,), 0, None)
     model = make_network(name, widths, layers, 1, alone)
@@ -105,8 +109,24 @@ def _run(
     exchange.close()
     for hook in hooks:
         hook.remove()
-    count = sum(parameter.numel() for parameter in model.parameters())
-    return tuple(ops), count, kept(), len(local.inner), len(local.indices)
+    sizes = [parameter.numel() for parameter in model.parameters()]
+    return tuple(ops), (sum(sizes), len(sizes)), kept(), len(local.inner), len(local.indices)
+
+
+@cache
+def layer_kept(d: int, heads: int, width: int, inner: int, style: str) -> float:
+    """Bytes per row, float32, that a transformer's layer keeps for its backward pass besides attention."""
+    kept = []
+    for rows in _TRACED_ROWS:
+        layer, weights = forward_of_layer(d, heads, width, inner, style)
+        values = torch.rand(rows, d, requires_grad=True)
+        with kept_for_backward(weights, measure=True) as told:
+            layer(values)
+        kept.append(told())
+    return (kept[1] - kept[0]) / (_TRACED_ROWS[1] - _TRACED_ROWS[0])
+
+
+_TRACED_ROWS = (16, 48)
 
 
 def _tensors(adjacency: Adjacency) -> list[Tensor]:

@@ -15,14 +15,17 @@ from torch.nn.functional import cross_entropy
 from workloads.errors import InputError
 from workloads.parallel.gnn import ColumnView, forward, make_network
 from workloads.parallel.grid import Channel, Grid
-from workloads.parallel.pieces import Balance, Piece, SequencePiece, network_pieces, sequence_pieces
+from workloads.parallel.pieces import Balance, Piece, network_pieces, sequence_tokens
 from workloads.parallel.scheme import AXES, Scheme
 from workloads.parallel.state import gather_state, load_state
 from workloads.parallel.task import CHECKPOINTED, Task
 from workloads.parallel.transformer import Placed, Transformer, place
 from workloads.training.adjacency import Adjacency
+from workloads.training.data import TRAIN
 from workloads.training.exchange import EpochPlan, Exchange
+from workloads.training.gradients import reduce_gradients
 from workloads.training.memory import kept_for_backward
+from workloads.training.transformer.tokens import Tokens
 from workloads.training.view import View
 
 ROWS = ("data", "partition", "sequence")  # the axes over which gradients are added up
@@ -55,7 +58,7 @@ class Training:
         self.turns: list[list[Callable[[], Tensor]]]
         self.model: nn.Module
         if task.model.transformer:
-            self._make_transformer(sequence_pieces(task, scheme, rank))
+            self._make_transformer(sequence_tokens(task, scheme, rank, balance or Balance()))
         else:
             self._make_network(network_pieces(task, scheme, rank, balance or Balance()))
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=task.lr)
@@ -80,7 +83,8 @@ class Training:
         if self.slow_factor > 1:
             computed = time.perf_counter_ns() - start - (self.grid.busy_ns - busy)
             time.sleep((self.slow_factor - 1) * computed * 1e-9)
-        self._reduce_gradients()
+        if self.reducing.workers > 1:
+            reduce_gradients(self.model, self.reducing)
         self.optimiser.step()
         self._step += 1
         return Step(
@@ -129,7 +133,7 @@ class Training:
         self._closers.append(exchange.close)
         adjacency = Adjacency(piece.local, self.dtype)
         features = torch.tensor(data.features[piece.vertices], dtype=self.dtype)
-        labels, targets = self._targets(piece.vertices, piece.targets)
+        loss_of = self._loss_of(piece)
         graph = [value for value in vars(adjacency).values() if isinstance(value, Tensor)]
         self._resident += [features, *adjacency.weights.values(), *graph]
         ids = torch.from_numpy(piece.vertices.astype(np.int32))
@@ -144,47 +148,43 @@ class Training:
                 view = View(adjacency, exchange, ids, seed=self.task.seed, epoch=self._step)
             scores = forward(model, view, features, checkpoints=self.scheme.checkpoint)
             exchange.traffic.clear()
-            return self._loss(scores, labels, targets)
+            return loss_of(scores)
 
         return compute
 
-    def _make_transformer(self, turns: list[list[SequencePiece]]) -> None:
-        task, data = self.task, self.task.data
-        model = Transformer(data.features.shape[1], data.num_classes, task.model, self.grid, task.seed)
+    def _loss_of(self, piece: Piece) -> Callable[[Tensor], Tensor]:
+        """From the scores of a piece's vertices to its part of the loss."""
+        labels, targets = self.task.data.labels, torch.from_numpy(piece.targets)
+        if piece.groups is None or piece.members is None:
+            wanted = torch.from_numpy(labels[piece.vertices[piece.targets]])
+            return lambda scores: self._loss(scores[targets], wanted)
+        wanted, groups = torch.from_numpy(labels[piece.members]), torch.from_numpy(piece.groups)
+        sizes = torch.bincount(groups, minlength=len(wanted)).to(self.dtype)[:, None]
+
+        def pooled(scores: Tensor) -> Tensor:
+            sums = scores.new_zeros(len(wanted), scores.shape[1]).index_add(0, groups, scores)
+            return self._loss(sums / sizes, wanted)
+
+        return pooled
+
+    def _make_transformer(self, turns: list[list[Tokens]]) -> None:
+        data = self.task.data
+        widths = data.features.shape[1], data.num_classes
+        model = Transformer(self.task.model, widths, self.grid, self.task.seed)
         self.model = model.to(self.dtype)
-        self.first_vertices = turns[0][0].vertices
-        self.turns = [[self._sequence_loss(model, piece) for piece in turn] for turn in turns]
+        self.first_vertices = turns[0][0].ids
+        self.turns = [[self._sequence_loss(model, tokens) for tokens in turn] for turn in turns]
 
-    def _sequence_loss(self, model: Transformer, piece: SequencePiece) -> Callable[[], Tensor]:
-        placed: Placed = place(piece, self.grid, self.task.model)
-        mine = piece.vertices[placed.rows]
-        features = torch.tensor(self.task.data.features[mine], dtype=self.dtype)
-        inside = (piece.targets >= placed.rows.start) & (piece.targets < placed.rows.stop)
-        labels, targets = self._targets(mine, piece.targets[inside] - placed.rows.start)
-        self._resident.append(features)
+    def _sequence_loss(self, model: Transformer, tokens: Tokens) -> Callable[[], Tensor]:
+        placed: Placed = place(tokens, self.grid, self.task.model, self.dtype)
+        targets = torch.from_numpy(np.flatnonzero(tokens.split == TRAIN))
+        labels = torch.from_numpy(tokens.labels)[targets]
+        self._resident += [placed.inputs.features, placed.inputs.places]
+        return lambda: self._loss(model.scores(placed)[targets], labels)
 
-        def compute() -> Tensor:
-            scores = model(features, placed, checkpoints=self.scheme.checkpoint)
-            return self._loss(scores, labels, targets)
-
-        return compute
-
-    def _targets(self, vertices: np.ndarray, targets: np.ndarray) -> tuple[Tensor, Tensor]:
-        return torch.from_numpy(self.task.data.labels[vertices[targets]]), torch.from_numpy(targets)
-
-    def _loss(self, scores: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+    def _loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         # Also without targets: every worker's backward pass must take part in the transfers.
-        return cross_entropy(scores[targets], labels, reduction="sum") / self.task.train_total
-
-    def _reduce_gradients(self) -> None:
-        parameters = list(self.model.parameters())
-        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        if self.reducing.workers == 1:
-            return
-        flat = torch.cat([grad.reshape(-1) for grad in grads])
-        self.reducing.all_reduce(flat)
-        for parameter, grad in zip(parameters, flat.split([g.numel() for g in grads]), strict=True):
-            parameter.grad = grad.view_as(parameter).clone()
+        return cross_entropy(scores, labels, reduction="sum") / self.task.train_total
 
 
 def check_scheme(task: Task, scheme: Scheme) -> None:
@@ -195,8 +195,10 @@ def check_scheme(task: Task, scheme: Scheme) -> None:
             raise InputError(f"{axis} parallelism: not for {model.name}; allowed: {', '.join(model.axes)}")
     if scheme.checkpoint and model.name not in CHECKPOINTED:
         raise InputError(f"checkpoints: not for {model.name}; allowed: {', '.join(CHECKPOINTED)}")
-    if model.name == "gat" and scheme.tensor > 1:
-        raise InputError("tensor parallelism: gat's softmax needs whole rows; allowed: data, partition")
+    if task.graphs is not None and scheme.partition > 1:
+        raise InputError("partition parallelism: not for a set of graphs, which data divides without a cut")
+    if task.graphs is not None and model.attention == "flash":
+        raise InputError("attention: flash attends across the graphs of a set; allowed: sparse, topk, dense")
     if model.transformer and scheme.tensor > model.heads:
         raise InputError(f"tensor parallelism: {scheme.tensor} workers for {model.heads} heads")
     if model.transformer and scheme.sequence > model.heads // scheme.tensor:

@@ -38,13 +38,17 @@ class View:
         if self._exchange.sequential:
             return sequential_attention(inner, to, source, self._place(layer))
         rows = self._extended(inner, layer)
-        parts = rows @ source
+        parts = self._scores(rows, source)
         own = leaky_relu(to + parts[: edges.num_inner], SLOPE)
         near = leaky_relu(to[edges.row] + parts[edges.col], SLOPE)
         top = own.detach().scatter_reduce(0, edges.row.long(), near.detach(), "amax")  # it cancels
         own, near = torch.exp(own - top), torch.exp(near - top[edges.row])
         total = own.index_add(0, edges.row, near)
         return edges.aggregate(rows, near / total[edges.row]) + (own / total)[:, None] * inner
+
+    def _scores(self, rows: Tensor, source: Tensor) -> Tensor:
+        """float[ni+nh]: what each row adds to the scores of its edges."""
+        return rows @ source
 
     def _sum(self, inner: Tensor, layer: int, kind: str) -> Tensor:
         if self._exchange.sequential:

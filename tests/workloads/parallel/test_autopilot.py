@@ -9,7 +9,7 @@ from workloads.graphs import load_graph
 from workloads.parallel.autopilot import Autopilot, fly
 from workloads.parallel.costs import CostModel, roofline_costs
 from workloads.parallel.curve import Curve
-from workloads.parallel.local import LocalNetwork
+from workloads.parallel.local import KINDS, LocalNetwork
 from workloads.parallel.scheme import Scheme
 from workloads.parallel.task import Task, model_spec
 from workloads.parallel.training import Training
@@ -44,8 +44,7 @@ def alone(task: Task) -> list[float]:
 def network(alpha_ns: float, beta: float) -> LocalNetwork:
     sizes = (1e3, 1e6)
     curve = Curve(sizes, tuple(alpha_ns + beta * size for size in sizes), 0.0)
-    kinds = ("all-reduce", "all-gather", "all-to-all")
-    return LocalNetwork({(kind, 2): curve for kind in kinds}, {"linear": 1.0, "spmm": 1.0})
+    return LocalNetwork({(kind, 2): curve for kind in KINDS})
 
 
 def test_a_profile_of_another_machine_is_found_out_and_training_goes_on_with_the_same_numbers(ring):
@@ -87,6 +86,31 @@ def test_a_slow_worker_hands_vertices_to_the_other(task):
     assert any("other shares" in row["note"] for row in rows)
     assert last[1] < 0.7 * first[1]
     assert [row["loss"] for row in rows] == pytest.approx(alone(task), rel=1e-9)
+
+
+def test_a_worker_that_becomes_slow_while_training_is_noticed_at_an_epochs_end(task):
+    """The prediction is put right by the first epochs; then one worker gets a neighbour."""
+    slow_from = 7
+    pilot = Autopilot(
+        task,
+        roofline_costs(1e11, 2e10),
+        network(1e5, 1.0),
+        Scheme(partition=2),
+        [Scheme(partition=2)],
+        16,
+        threshold=1.6,
+        slow=((0, 12.0),),
+        slow_from=slow_from,
+    )
+    rows = fly(pilot)
+    before, after = rows[slow_from]["vertices"], rows[-1]["vertices"]
+    late = [row for row in rows if row["note"] and row["epoch"] >= slow_from]
+    assert late and late[0]["epoch"] > slow_from  # two epochs beyond the threshold
+    assert any("other shares" in row["note"] for row in late)
+    assert after[0] < 0.7 * before[0] and sum(after) == sum(before)
+    changed = next(row["epoch"] for row in late if "other shares" in row["note"])
+    assert rows[changed]["vertices"] == before and rows[changed + 1]["vertices"] != before
+    assert [row["loss"] for row in rows[:EPOCHS]] == pytest.approx(alone(task), rel=1e-9)
 
 
 def test_a_prediction_that_holds_is_left_alone(task):

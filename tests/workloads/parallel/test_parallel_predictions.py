@@ -13,15 +13,26 @@ from hypothesis import strategies as st
 
 from workloads.errors import InputError
 from workloads.graphs import load_graph
+from workloads.parallel import counts
 from workloads.parallel.costs import CostModel, fit_costs, roofline_costs
 from workloads.parallel.counts import count_parts, network_work, sequence_work
-from workloads.parallel.kernels import Sizes, attention_kernel, blocked, fused, random_local, spmm_kernel
+from workloads.parallel.kernels import (
+    Sizes,
+    attention_kernel,
+    blocked,
+    fused,
+    kernel_of,
+    random_local,
+    spmm_kernel,
+)
+from workloads.parallel.local import KINDS, measure_local
 from workloads.parallel.measure import measure_pairs
 from workloads.parallel.pieces import Balance
-from workloads.parallel.predict import Predictor
+from workloads.parallel.predict import Predictor, kernels_of
 from workloads.parallel.profile import load_profile, save_profile, timed
 from workloads.parallel.replan import Corrections, Observed, Watch, corrections
 from workloads.parallel.scheme import Scheme, schemes
+from workloads.parallel.shortlist import NEAR, shortlist
 from workloads.parallel.task import Task, model_spec
 from workloads.parallel.topk import ell_layout, topk_attention
 from workloads.parallel.trace import trace_network
@@ -41,6 +52,7 @@ class FlatNetwork:
     alpha_ns: float = 1e5
     beta: float = 1.0
     provenance: str = "made up"
+    packed: bool = False
 
     def transfer_ns(self, kind, scheme, axes, size):
         return self.alpha_ns + self.beta * size
@@ -50,9 +62,6 @@ class FlatNetwork:
 
     def how(self, kind, scheme, axes, size):
         return ""
-
-    def slow_down(self, kernel):
-        return 1.0
 
 
 COSTS = roofline_costs(1e11, 2e10)
@@ -200,9 +209,99 @@ def test_many_replicas_are_sampled_and_say_so(blocks):
     assert work.sampled and len(work.shares) < 64
 
 
+def test_parts_of_closures_may_be_scaled_from_the_whole_graphs(monkeypatch):
+    """Of large graphs on many workers: one partition per number of parts, and not one per scheme."""
+    graph = load_graph("planted:1500", features=True)
+    task = Task(graph, training_data(graph, 1), model_spec("gcn"))
+    for scheme in (Scheme(data=4, partition=4), Scheme(data=2, partition=8, accumulate=2)):
+        exact = network_work(task, scheme, Balance(1.0, 0.1))
+        with monkeypatch.context() as patch:
+            patch.setattr(counts, "MOST_EDGE_WORKERS", 0)
+            scaled = network_work(task, scheme, Balance(1.0, 0.1))
+        assert scaled.sampled and not exact.estimated
+        for mine, theirs in zip(scaled.shares[0], exact.shares[0], strict=True):
+            for name in ("vertices", "edges", "halo", "sent"):
+                told, counted = getattr(mine, name), getattr(theirs, name)
+                assert told.sum() == pytest.approx(counted.sum(), rel=0.1), name
+                assert told.max() == pytest.approx(counted.max(), rel=0.25), name
+    whole = Scheme(partition=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(counts, "MOST_EDGE_WORKERS", 0)
+        assert not network_work(task, whole, Balance()).estimated  # nothing to scale
+
+
+SET_OF_KERNELS = (
+    ("linear", Sizes(20, d=4, out=3)),
+    ("linear/first", Sizes(20, d=4, out=3)),
+    ("relu", Sizes(20, d=4)),
+    ("rows", Sizes(20, d=4)),
+    ("loss", Sizes(20, d=4)),
+    ("gcn", Sizes(20, 60, 4, 5)),
+    ("mean", Sizes(20, 60, 4)),
+    ("attend", Sizes(20, 60, 4, 5)),
+    ("layer/gt", Sizes(20, d=8, out=4, heads=2, keys=6)),
+    ("layer/graphormer", Sizes(20, d=8, out=8, heads=4, keys=8)),
+    ("adam", Sizes(100, keys=4)),
+    ("gradients", Sizes(100, keys=4)),
+    ("message", Sizes(20, d=4)),
+    ("spmm/fused", Sizes(20, 60, 4)),
+    ("attention/sparse", Sizes(20, 60, 8, heads=2)),
+    ("attention/dense", Sizes(20, 400, 8, heads=2)),
+)
+
+
+@pytest.mark.parametrize(("name", "sizes"), SET_OF_KERNELS)
+def test_kernels_of_any_size_can_be_made_and_run(name, sizes):
+    kernel = kernel_of(name, sizes)
+    assert kernel.kernel == name
+    same = ("V", "d", "out", "heads") if name != "attention/sparse" else ("V", "d", "heads")
+    assert all(getattr(kernel.sizes, field) == getattr(sizes, field) for field in same)
+    forward, inputs = kernel.make()
+    ahead, back = timed(forward, inputs)
+    assert ahead > 0 and (back > 0 or name in ("adam", "gradients", "message"))
+
+
+def test_this_machine_is_measured_with_all_workers_at_it():
+    network, exact = measure_local(2, SET_OF_KERNELS[:3])
+    assert {kind for kind, members in network.curves if members == 2} == set(KINDS)
+    for curve in network.curves.values():
+        assert curve.times_ns[-1] > 2 * curve.times_ns[0] > 0  # 4 MB against 1 kB
+    for name, sizes in SET_OF_KERNELS[:3]:
+        assert exact[name, "forward", sizes] > 0 and exact[name, "backward", sizes] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("gat", {}), ("sage", {}), ("gt", {"sequence_length": 60}), ("graphormer-slim", {"attention": "topk"})],
+)
+def test_the_kernels_of_predictions_are_known_beforehand(blocks, name, change):
+    """Predictions can be made of nothing but kernels measured at their sizes."""
+    made = predictor(blocks, name, **change)
+    chosen = schemes(4, made.task.model.axes, turns=(1, 2))
+    wanted = kernels_of(made.task, COSTS, chosen)
+    exact = {(kernel, way, size): 1e5 for kernel, size in wanted for way in ("forward", "backward")}
+    only = Predictor(made.task, CostModel({}, exact=exact), FlatNetwork(packed=True), balance=made.balance)
+    told = only.rank(chosen)
+    assert sum(one.why_not == "" for one in told) == sum(not one.why_not for one in made.rank(chosen)) > 0
+    for one in told:
+        if not one.why_not:
+            assert one.compute_ns / 1e5 == pytest.approx(round(one.compute_ns / 1e5))
+
+
+def test_the_shortlist_is_what_the_prediction_cannot_tell_apart(blocks):
+    made = predictor(blocks, "gcn")
+    ranked = made.rank(schemes(4, made.task.model.axes, turns=(1,)))
+    chosen = shortlist(ranked)
+    assert chosen[0] == ranked[0].scheme and 1 <= len(chosen) <= 5
+    times = {one.scheme: one.step_ns for one in ranked}
+    assert all(times[scheme] <= NEAR * ranked[0].step_ns for scheme in chosen)
+    assert shortlist(ranked, 1) == [ranked[0].scheme]
+    assert shortlist(made.rank([Scheme(sequence=4)])) == []
+
+
 def test_sequence_work_counts_every_vertex_once(blocks):
     task = predictor(blocks, "gt", sequence_length=60).task
-    work = sequence_work(task, Scheme(data=2, accumulate=2))
+    work = sequence_work(task, Scheme(data=2, accumulate=2), Balance())
     assert sum(v for one in work.shares for turn in one for v, _ in turn) == task.graph.num_vertices
 
 
@@ -238,11 +337,11 @@ def test_what_a_traced_model_keeps_is_what_it_keeps(blocks, name):
 def test_ops_of_a_trace_are_the_models():
     trace = trace_network("gcn", (30, 20, 5), 3)
     assert [(op.kind, op.width, op.out) for op in trace.ops] == [
-        ("propagate", 30, 30),
+        ("gcn", 30, 30),
         ("linear", 30, 20),
-        ("propagate", 20, 20),
+        ("gcn", 20, 20),
         ("linear", 20, 20),
-        ("propagate", 20, 20),
+        ("gcn", 20, 20),
         ("linear", 20, 5),
     ]
     assert [op.grad for op in trace.ops] == [False, False, True, True, True, True]
@@ -282,7 +381,7 @@ def test_checkpoints_and_turns_trade_time_for_memory(blocks):
 
 
 def test_alpha_and_beta_are_the_profiles(blocks):
-    fast_sums = replace(COSTS, coefficients=COSTS.coefficients | {("spmm/csr", "forward"): (1, 0, 0, 0)})
+    fast_sums = replace(COSTS, coefficients=COSTS.coefficients | {("gcn", "forward"): (1, 0, 0, 0, 0)})
     assert fast_sums.balance(64)[1] < COSTS.balance(64)[1]
     made = predictor(blocks, "gcn")
     assert (made.balance.alpha, made.balance.beta) == COSTS.balance(64)
