@@ -1,77 +1,170 @@
 """Epoch times of dynamic training's systems: `python tests/benchmarks/bench_swash_speed.py --help`.
 
-Every system trains by `netfold train-dynamic` on worker processes of this machine, over loopback. A row has,
-per epoch: the measured wall time (median, slowest worker), the CPU time of the worker that computed most,
-what the worker that sent most sent (bytes and messages), and the time *modelled* for a link: CPU time + bytes
-/ rate + messages * latency, of the worker with the largest sum. The last columns divide a system's modelled
-time by swash's.
+A row is one graph, system and link rate. Its parts: communication, *simulated* packet by packet (`netfold
+run`, all workers on one switch); the weights' all-reduce, *computed* for the same links; and computing,
+twice: what the busiest worker's training takes of this machine's CPU (*measured*: CPU time of an epoch,
+workers being threads of one process), and what a GPU would take (*modelled*, the simulation's roofline). The
+last columns divide a system's epoch by swash's, with either computing.
+
+--log keeps a JSON line per measurement, and those that it has are not repeated: after --limit seconds the
+program stops with exit code 3, and the same command goes on. All of the defaults take about five minutes of
+one core.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 ROOT = Path(__file__).resolve().parents[2]
-SYSTEMS = "full,dynagraph,dynahb,snapshot,chunk,swash"
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+GRAPHS = "traffic:1000:30,contacts:300:30,social:1000:30"
+SYSTEMS = "swash,full,dynagraph,dynahb,snapshot,chunk"
+LAYERS, HIDDEN = 2, 30  # one packet a row of 30 values
+S, P = 0.5, 0.25
+UNFINISHED = 3
 
 
-def main() -> None:
-    """Run the systems and print the rows."""
+def main() -> int:
+    """Measure what is missing, then print the rows."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--graph", default="contacts:1000:30")
-    parser.add_argument("--models", default="tgcn")
-    parser.add_argument("--systems", default=SYSTEMS)
+    parser.add_argument("--graphs", default=GRAPHS)
+    parser.add_argument("--systems", default=SYSTEMS, help="swash must be among them")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--hidden", type=int, default=32)
-    parser.add_argument("--links", default="1:50,0.1:500", help="Gb/s:latency in us, several with commas")
+    parser.add_argument("--epochs", type=int, default=3, help="to measure; the first does not count")
+    parser.add_argument("--links", default="1,100", help="Gb/s, several with commas")
+    parser.add_argument("--log", type=Path, default=Path("swash-speed.jsonl"), help="a file of JSON lines")
+    parser.add_argument("--limit", type=float, default=420, help="seconds, then stop (default %(default)s)")
     args = parser.parse_args()
-    links = [tuple(map(float, link.split(":"))) for link in args.links.split(",")]
-    for model in args.models.split(","):
-        rows = {system: run(args, system, model, links) for system in args.systems.split(",")}
-        for system, row in rows.items():
-            modelled = [f"{seconds:.2f}" for seconds in row["modelled_s"]]
-            faster = [
-                f"{a / b:.2f}" for a, b in zip(row["modelled_s"], rows["swash"]["modelled_s"], strict=True)
-            ]
-            cells = [args.graph, model, system, f"{row['wall_s']:.2f}", f"{row['cpu_s']:.2f}"]
-            cells += [f"{row['bytes'] / 1e6:.2f}", str(row["messages"]), *modelled, *faster]
-            print(f"| {' | '.join(cells)} |", flush=True)
+    known: dict[str, Any] = {}
+    if args.log.exists():
+        for line in args.log.read_text().splitlines():
+            found = json.loads(line)
+            known[json.dumps(found["key"])] = found["told"]
+    start = time.monotonic()
+    graphs, systems = args.graphs.split(","), args.systems.split(",")
+    links = [float(link) for link in args.links.split(",")]
+    jobs: list[tuple[list[Any], Any]] = []
+    for graph in graphs:
+        for system in systems:
+            shape = [graph, system, args.workers]
+            jobs.append((["compute", *shape, args.epochs], lambda s=shape: measured(*s, args.epochs)))
+            jobs += [(["sim", *shape, link], lambda s=shape, at=link: simulated(*s, at)) for link in links]
+    for key, work in jobs:
+        if json.dumps(key) in known:
+            continue
+        if time.monotonic() - start > args.limit:
+            left = sum(json.dumps(key) not in known for key, _ in jobs)
+            print(f"{left} of {len(jobs)} left; the same command goes on", file=sys.stderr)
+            return UNFINISHED
+        told = known[json.dumps(key)] = work()
+        with args.log.open("a") as log:
+            log.write(json.dumps({"key": key, "told": told}) + "\n")
+    show(graphs, systems, links, args, known)
+    return 0
 
 
-def run(args: argparse.Namespace, system: str, model: str, links: list[tuple[float, ...]]) -> dict[str, Any]:
-    """One system's figures per epoch; the first epoch, which has what is sent once, does not count."""
+def measured(graph: str, system: str, workers: int, epochs: int) -> dict[str, float]:
+    """CPU seconds of an epoch: of the busiest worker, the smallest over epochs but the first."""
+    from bench_swash_training import threads
+
+    from workloads.graphs.dynamic import load_dynamic_graph
+    from workloads.partition.dynamic import partition_dynamic
+    from workloads.training.dynamic.cli import PARTITIONS
+    from workloads.training.dynamic.options import make_options
+    from workloads.training.dynamic.prepare import make_dynamic_jobs
+
+    given = {"system": system, "layers": LAYERS, "hidden": HIDDEN, "epochs": epochs, "eval_every": 10**6}
+    if system == "swash":
+        given |= {"s": S, "p": P}
+    loaded = load_dynamic_graph(graph)
+    method = PARTITIONS.get(system, "metis-union")
+    made = threads(
+        make_dynamic_jobs(loaded, partition_dynamic(loaded, workers, method=method), make_options(given))
+    )
+    times = [[row["cpu_ns"] for row in worker.times] for worker in made]
+    return {"cpu_s": min(max(worker[epoch] for worker in times) for epoch in range(1, epochs)) * 1e-9}
+
+
+def simulated(graph: str, system: str, workers: int, gbps: float) -> dict[str, float]:
+    """Seconds of an epoch by `netfold run`: communication, all-reduce, computing, all of it; bytes sent."""
+    import pandas as pd
+
+    from workloads.graphs.dynamic import load_dynamic_graph
+    from workloads.plan.dynamic import training_windows
+
+    windows = math.ceil(S * len(training_windows(load_dynamic_graph(graph))))
+    settings = {
+        "model.layers": LAYERS, "model.hidden": HIDDEN, "dynamic.share": P, "dynamic.windows": windows,
+        "cluster.host_link_bps": int(gbps * 1e9),
+    }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "netfold", "train-dynamic", "--system", system, "--model", model]
-        command += ["--graph", args.graph, "--workers", str(args.workers), "--epochs", str(args.epochs)]
-        command += ["--hidden", str(args.hidden), "--eval-every", "1000", "--timeout", "300", "--json"]
-        done = subprocess.run(
-            [*command, "-o", f"{folder}/run"], cwd=ROOT, check=True, capture_output=True, text=True
-        )
-        json.loads(done.stdout)
-        times = pd.read_parquet(f"{folder}/run/times.parquet")
-    times = times[times["epoch"] > 0]
-    by_epoch = times.groupby("epoch")
-    modelled = [
-        times["cpu_ns"] * 1e-9 + times["sent_bytes"] * 8e-9 / rate + times["messages"] * latency * 1e-6
-        for rate, latency in links
-    ]
+        command = [sys.executable, "-m", "netfold", "run", "--graph", graph, "--system", system, "--no-plots"]
+        command += ["--workers", str(workers), "--topology", "star", "--json", "-o", f"{folder}/run"]
+        command += [f"--set={name}={value}" for name, value in settings.items()]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        told = json.loads(Path(f"{folder}/run/{system}/summary.json").read_text())
+        phases = pd.read_parquet(f"{folder}/run/{system}/epochs.parquet")
+    reduces = phases[phases["layer"] == 0]  # the all-reduces, nothing else
+    reduce_ns = (reduces["end_ns"] - reduces["start_ns"]).groupby(reduces["worker"]).sum().max()
     return {
-        "wall_s": by_epoch["epoch_ns"].max().median() * 1e-9,
-        "cpu_s": by_epoch["cpu_ns"].max().median() * 1e-9,
-        "bytes": by_epoch["sent_bytes"].max().median(),
-        "messages": int(by_epoch["messages"].max().median()),
-        "modelled_s": [seconds.groupby(times["epoch"]).max().median() for seconds in modelled],
+        "comm_s": told["comm_time_ns"] * 1e-9,
+        "reduce_s": float(reduce_ns) * 1e-9,
+        "compute_s": told["compute_time_ns"] * 1e-9 - float(reduce_ns) * 1e-9,
+        "epoch_s": told["epoch_time_ns"] * 1e-9,
+        "bytes": told["up_bytes"],
     }
 
 
+def show(
+    graphs: list[str], systems: list[str], links: list[float], args: argparse.Namespace, known: dict[str, Any]
+) -> None:
+    """The table, in Markdown."""
+    heads = (
+        "graph",
+        "Gb/s",
+        "system",
+        "MB (simulated)",
+        "communication (simulated)",
+        "all-reduce (computed)",
+    )
+    heads += ("CPU (measured)", "GPU (modelled)", "swash faster: communication", "with CPU", "with GPU")
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for graph in graphs:
+        for link in links:
+            rows = {}
+            for system in systems:
+                shape = [graph, system, args.workers]
+                cpu = known[json.dumps(["compute", *shape, args.epochs])]["cpu_s"]
+                sim = known[json.dumps(["sim", *shape, link])]
+                way = sim["comm_s"] + sim["reduce_s"]
+                rows[system] = (sim, cpu, (sim["comm_s"], way + cpu, sim["epoch_s"]))
+            for system, (sim, cpu, sums) in rows.items():
+                cells = [graph, f"{link:g}", system, f"{sim['bytes'] / 1e6:.2f}"]
+                cells += [seconds(sim[name]) for name in ("comm_s", "reduce_s")]
+                cells += [seconds(cpu), seconds(sim["compute_s"])]
+                cells += [f"{mine / swash:.2f}" for mine, swash in zip(sums, rows["swash"][2], strict=True)]
+                print(f"| {' | '.join(cells)} |")
+
+
+def seconds(value: float) -> str:
+    """With a unit."""
+    return (
+        f"{value:.2f} s"
+        if value >= 1
+        else f"{value * 1e3:.2f} ms"
+        if value >= 1e-3
+        else f"{value * 1e6:.0f} µs"
+    )
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,7 +8,9 @@ weighted so that each cut keeps its expected weight. On a Reddit-size block mode
 METIS runs in a forked child: pymetis holds the GIL throughout, which would freeze progress displays and
 delay Ctrl-C by tens of seconds on a large graph; METIS prints its complaints to stdout, where they would
 spoil `--json`; the child gives its memory back; and its death for want of memory is an error here and not
-our own.
+our own. A fork takes 10 to 20 ms of a process with torch or ns-3 in it, more than METIS needs for a small
+graph, so those are split in this process (METIS's complaints are about more parts than it finds vertices
+for, which small graphs here have not).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from workloads.errors import InputError
 
 METIS_MOST_EDGES = 64_000_000
 """Directed edges that METIS is given at most: ~5 GB."""
+_SMALL = 200_000  # directed edges that METIS splits in less time than a progress bar's step, 0.1 s
 
 
 def metis_split(
@@ -56,6 +59,17 @@ def metis_split(
             indptr, indices, parts, weights=weights, shares=shares, options=options, most_edges=most_edges
         )
 
+    return run_metis(split, n, len(indices), parts)
+
+
+def run_metis(
+    split: Callable[[], npt.NDArray[np.int32]], n: int, edges: int, parts: int
+) -> npt.NDArray[np.int32]:
+    """What split() returns, int32[n]: here for a small graph, else in a child. Raises InputError when the
+    child dies.
+    """
+    if edges <= _SMALL and n >= 20 * parts:
+        return split()
     return _in_child(split, n)
 
 

@@ -132,7 +132,7 @@ def cross_edges(graph: DynamicGraph, parts: Ids, t: int) -> tuple[Ids, Ids, npt.
     row = np.repeat(np.arange(graph.num_vertices), np.diff(graph.indptr[t]))
     column = graph.indices[t].astype(np.int64)
     cross = parts[row] != parts[column]
-    degree = 1.0 + np.diff(graph.indptr[t])
+    degree: npt.NDArray[np.float64] = 1.0 + np.diff(graph.indptr[t])
     if graph.weights is not None:
         degree = 1.0 + np.bincount(row, graph.weights[t], minlength=graph.num_vertices)
     scale = 1 / np.sqrt(degree)

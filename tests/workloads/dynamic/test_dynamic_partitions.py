@@ -103,3 +103,19 @@ def test_bad_partitions_are_one_line(given, told):
     graph = load_dynamic_graph("traffic:60:20")
     with pytest.raises(InputError, match=told):
         partition_dynamic(graph, **{"workers": 3, **given})
+
+
+def test_a_small_graph_is_split_in_this_process_and_alike(monkeypatch):
+    """A fork would take longer than METIS; the answer must not depend on where METIS runs."""
+    from workloads.partition import metis
+
+    graph = load_dynamic_graph("social:400:20")
+    forks = []
+    real = metis._in_child
+    monkeypatch.setattr(metis, "_in_child", lambda split, n: forks.append(n) or real(split, n))
+    here = {name: partition_dynamic(graph, 4, method=name) for name in ("light-metis", "metis-union")}
+    assert not forks
+    monkeypatch.setattr(metis, "_SMALL", 0)
+    for name, made in here.items():
+        assert partition_dynamic(graph, 4, method=name).digest == made.digest
+    assert len(forks) == 2
