@@ -134,7 +134,11 @@ class _Maker:
             raise InputError(
                 f"dynamic.placing: {partition.method} moves vertices; {system.name} needs a vertex partition"
             )
-        copies = copied_vertices(graph, partition, layers - 1) if system.copies else None
+        copies = None
+        if system.copies:
+            ends = self.ends_of(partition)
+            read = None if ends is None else (ends.reader, ends.vertex)
+            copies = copied_vertices(graph, partition, layers - 1, read)
         windows = self._windows(system, partition)
         reduce_ns = self._reduce_ns(layers, hidden)
         largest = 0

@@ -60,9 +60,14 @@ def weight_bytes(graph: DynamicGraph, layers: int, hidden: int) -> int:
     return VALUE_BYTES * (values + hidden * outputs + outputs)
 
 
-def copied_vertices(graph: DynamicGraph, partition: DynamicPartition, hops: int) -> NDArray[np.bool_]:
+def copied_vertices(
+    graph: DynamicGraph,
+    partition: DynamicPartition,
+    hops: int,
+    ends: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+) -> NDArray[np.bool_]:
     """bool[workers, n]: all that a worker's vertices depend on within `hops` propagations in any snapshot,
-    its own left out.
+    its own left out. ends: (worker, vertex), what it reads beside its own vertices' rows: ends of pairs.
     """
     n = graph.num_vertices
     pairs = np.concatenate(graph.arrivals)
@@ -70,6 +75,8 @@ def copied_vertices(graph: DynamicGraph, partition: DynamicPartition, hops: int)
     union = union + union.T
     own = partition.parts == np.arange(partition.workers)[:, None]
     reached = own.astype(np.float64)
+    if ends is not None:
+        reached[ends] = 1
     for _ in range(hops):
         reached = ((reached + (union @ reached.T).T) > 0).astype(np.float64)
     return (reached > 0) & ~own

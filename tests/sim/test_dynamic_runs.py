@@ -65,6 +65,33 @@ def test_sums_arrive_and_bytes_are_the_plans(system: str, tmp_path: Path) -> Non
     assert (planned["states"] > 0) == (system in ("snapshot", "chunk"))
 
 
+@pytest.mark.parametrize("system", ["swash", "full", "chunk", "full-presum"])
+def test_pairs_of_link_prediction_travel_as_the_trainer_counts_them(system: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from workloads.graphs.dynamic import load_dynamic_graph
+    from workloads.partition.dynamic import partition_dynamic
+    from workloads.plan.dynamic import training_windows
+    from workloads.training.dynamic.options import make_options
+    from workloads.training.dynamic.plan import planned_bytes
+    from workloads.training.dynamic.task import make_task
+
+    asked = scenario(**{"run.systems": system, "dynamic.share": 0.4, "graph.source": "social:50:10"})
+    summary, planned = simulated(asked, tmp_path)
+    assert summary["up_payload_bytes"] == sum(planned.values())
+    if SYSTEMS[system].presum:  # only rows of pairs are compared: sums are not rows
+        assert planned["embeddings"] > 0
+        return
+    graph = load_dynamic_graph("social:50:10", seed=asked.graph.seed, window=3)
+    options = make_options(
+        {"system": system, "layers": 2, "hidden": 7} | ({"p": 0.4, "s": 0} if system == "swash" else {})
+    )
+    placed = partition_dynamic(graph, 4, method=SYSTEMS[system].placing, seed=asked.partition.seed)
+    windows = dict.fromkeys(range(len(training_windows(graph))), 0.4 if system == "swash" else 1.0)
+    task = make_task(graph, asked.run.seed)
+    told = planned_bytes(graph, task, placed, options, epochs=[windows], parameters=0)
+    assert planned["embeddings"] == told["embeddings"] and planned["gradients"] == told["gradients"]
+
+
 @pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2"])
 def test_a_small_switch_bypasses_and_the_sums_still_hold(topology: str, tmp_path: Path) -> None:
     asked = scenario(**{

@@ -196,6 +196,22 @@ def test_bytes_equal_those_of_the_trainers_formula(source):
         assert ours == told, system
 
 
+def test_copies_of_the_simulation_are_the_trainers():
+    pytest.importorskip("torch")
+    from workloads.compute_dynamic import copied_vertices
+    from workloads.training.dynamic.options import make_options
+    from workloads.training.dynamic.prepare import place
+    from workloads.training.dynamic.task import make_task
+
+    graph = load_dynamic_graph("social:150:15")
+    made, task = partition_dynamic(graph, P, method="metis-union"), make_task(graph, 1)
+    ends = merge_ends(graph, made, task.pairs)
+    for layers in (1, 2, 3):
+        placed = place(graph, task, make_options({"system": "dynahb", "layers": layers}), made)
+        copies = copied_vertices(graph, made, layers - 1, (ends.reader, ends.vertex))
+        assert [np.flatnonzero(mine).tolist() for mine in copies] == [own.tolist() for own in placed.copies]
+
+
 @pytest.mark.parametrize("in_switch", [False, True])
 def test_directed_plans_hold_every_edge_once(in_switch):
     random = np.random.default_rng(2)
