@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ def rank(
         wanted = kernels_of(task, costs, chosen)
         network: Network
         network, exact = measure_local(cluster.devices, wanted, progress=counted)
-        costs = replace(costs, exact=exact)
+        costs = costs.calibrated(exact)
     else:
         network = SimulatedNetwork(
             cluster.scenario,

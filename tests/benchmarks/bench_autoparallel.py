@@ -1,14 +1,13 @@
 """`netfold autoparallel` against brute force: every scheme of small cases really run, and two choices held
 against the best of them: the first of the predicted ranking, and the first after a measured shortlist.
 
-    python tests/benchmarks/bench_autoparallel.py brute    [--seconds S] [--budget S] [--cases A,B]
-    python tests/benchmarks/bench_autoparallel.py predict  [--budget S] [--cases A,B]
+    python tests/benchmarks/bench_autoparallel.py both     [--seconds S] [--budget S] [--cases A,B]
     python tests/benchmarks/bench_autoparallel.py report   [--parts]
     python tests/benchmarks/bench_autoparallel.py memory
 
-Measure on an idle machine. `brute` and `predict` append a line per case to --results and leave out the cases
-that have one, so that they can be run in short quiet spells (--budget), one after the other; `report` reads
-the file. HELD_OUT cases were chosen before anything was measured, and nothing was looked at in them.
+Measure on an idle machine. `both`, or `predict` and `brute` apart, append a line per case to --results and
+leave out the cases that have one, so that they can be run in short quiet spells (--budget), one after the
+other; `report` reads the file. HELD_OUT cases were chosen before anything was measured.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ import torch
 
 from workloads.graphs import load_graph
 from workloads.parallel.costs import roofline_costs
-from workloads.parallel.local import measure_local
-from workloads.parallel.measure import measure_schemes
+from workloads.parallel.local import LocalNetwork, measure_local
+from workloads.parallel.measure import WARMUPS, measure_schemes
 from workloads.parallel.pieces import Balance
 from workloads.parallel.predict import Predictor, kernels_of
 from workloads.parallel.scheme import Scheme, schemes
@@ -41,6 +40,8 @@ from workloads.training.transformer.names import SET_PREFIX
 WITHIN = 1.15
 ANY = roofline_costs(1e11, 2e10)  # every kernel is measured at its sizes
 TURNS = (1, 2)
+PARTS = {"brute": ("brute",), "predict": ("predict",), "both": ("predict", "brute")}
+CLOSE = 1.4  # schemes within this factor of the best of a first round are measured again, longer
 BALANCE = Balance(100.0, 10.0)  # of the parts in both runs, so that they are of the same schemes
 
 
@@ -99,7 +100,7 @@ def main() -> None:
     """Do one part of it."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
-    parser.add_argument("part", choices=["brute", "predict", "report", "memory"])
+    parser.add_argument("part", choices=[*PARTS, "report", "memory"])
     parser.add_argument("--results", type=Path, default=Path("/tmp/netfold-autoparallel.jsonl"))
     parser.add_argument("--seconds", type=float, default=8, help="of steps in a case's brute force")
     parser.add_argument("--budget", type=float, default=1e9, help="begin no case after so many seconds")
@@ -117,18 +118,21 @@ def main() -> None:
         _memory()
         return
     start = time.monotonic()
+    known: dict[int, LocalNetwork] = {}
     done = set() if args.again else set(_results(args.results))
     for case in chosen:
-        if (args.part, case.name) in done:
+        parts = [part for part in PARTS[args.part] if (part, case.name) not in done]
+        if not parts:
             continue
         if time.monotonic() - start > args.budget:
             print("out of time; the rest another time")
             return
-        row = _brute(case, args.seconds) if args.part == "brute" else _predict(case)
-        row |= {"part": args.part, "case": case.name, "load": os.getloadavg()[0]}
-        with args.results.open("a", encoding="utf-8") as file:
-            print(json.dumps(row), file=file)
-        print(f"{args.part} {case.name}: {time.monotonic() - start:.0f} s since the start", flush=True)
+        for part in parts:
+            row = _brute(case, args.seconds) if part == "brute" else _predict(case, known)
+            row |= {"part": part, "case": case.name, "load": os.getloadavg()[0]}
+            with args.results.open("a", encoding="utf-8") as file:
+                print(json.dumps(row), file=file)
+            print(f"{part} {case.name}: {time.monotonic() - start:.0f} s since the start", flush=True)
 
 
 def _results(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -140,29 +144,36 @@ def _results(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _brute(case: Case, seconds: float) -> dict[str, Any]:
+    """All schemes a few steps each; those near the best then again, for `seconds`."""
     task = task_of(case)
-    every = measure_schemes(task, schemes_of(case, task), rounds=60, seconds=seconds, balance=BALANCE)
+    first = measure_schemes(task, schemes_of(case, task), rounds=3, balance=BALANCE)
+    found = {one.scheme: one for one in first if not one.failure}
+    best = min(one.wall_s for one in found.values())
+    near = [scheme for scheme, one in found.items() if one.wall_s <= CLOSE * best]
+    again = measure_schemes(task, near, rounds=60, seconds=seconds, balance=BALANCE)
+    found |= {one.scheme: one for one in again}
     rows = {
-        one.scheme.name: {
+        scheme.name: {
             "ms": 1e3 * one.wall_s,
             "low": 1e3 * one.low_s,
             "high": 1e3 * one.high_s,
             "compute": 1e3 * one.compute_s,
             "waiting": 1e3 * one.waiting_s,
-            "steps": len(one.losses),
+            "steps": len(one.losses) - WARMUPS,
         }
-        for one in every
-        if not one.failure
+        for scheme, one in found.items()
     }
-    return {"schemes": rows}
+    return {"schemes": rows, "again": [scheme.name for scheme in near]}
 
 
-def _predict(case: Case) -> dict[str, Any]:
+def _predict(case: Case, known: dict[int, LocalNetwork]) -> dict[str, Any]:
     task = task_of(case)
     chosen = schemes_of(case, task)
     start = time.monotonic()
     wanted = kernels_of(task, ANY, chosen, BALANCE)
-    network, exact = measure_local(case.workers, wanted)
+    if case.workers not in known:
+        known[case.workers] = measure_local(case.workers)[0]
+    network, exact = measure_local(case.workers, wanted, known=known[case.workers])
     costs = replace(ANY, exact=exact)
     ranked = Predictor(task, costs, network, balance=BALANCE).rank(chosen)
     profiled = time.monotonic() - start

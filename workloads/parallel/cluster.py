@@ -12,7 +12,7 @@ import torch.distributed as dist
 from workloads.errors import InputError
 from workloads.parallel.scheme import MOST_WORKERS
 from workloads.training.device import START_S, join_group
-from workloads.training.launch import run_cluster
+from workloads.training.launch import LostServerError, run_cluster
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -48,7 +48,8 @@ def run_workers(
     payload: Any,
     on_report: Report = lambda _: None,
 ) -> Any:
-    """Run `work`, a module's function, in `workers` joined processes; what worker 0 returned.
+    """Run `work`, a module's function, in `workers` joined processes; what worker 0 returned. Where the fork
+    server is lost before anything was reported, it is started again, once.
 
     Raises WorkerError when one fails or dies (all others are ended), InputError for a number of workers that
     this machine should not be asked for.
@@ -56,6 +57,18 @@ def run_workers(
     if not 1 <= workers <= MOST_WORKERS:
         raise InputError(f"local workers: {workers} given; allowed: 1 to {MOST_WORKERS}")
     members = [Member(_Local(rank, workers), work, payload) for rank in range(workers)]
+    reported = False
+
+    def told(row: dict[str, Any]) -> None:
+        nonlocal reported
+        reported = True
+        on_report(row)
+
+    try:
+        return run_cluster(members, told, _join)["answer"]
+    except LostServerError:
+        if reported:
+            raise
     return run_cluster(members, on_report, _join)["answer"]
 
 

@@ -67,6 +67,19 @@ class CostModel:
             raise InputError(f"profile: it has no {direction} times of {kernel}; measure it again")
         return float(np.dot(found, terms_of(kernel, sizes)))
 
+    def calibrated(self, exact: dict[tuple[str, str, Sizes], float]) -> CostModel:
+        """With these measured times, and all others of a kernel as much slower or faster as its own were."""
+        ratios: dict[tuple[str, str], list[float]] = {}
+        for (kernel, direction, sizes), ns in exact.items():
+            if (kernel, direction) in self.coefficients:
+                told = float(np.dot(self.coefficients[kernel, direction], terms_of(kernel, sizes)))
+                ratios.setdefault((kernel, direction), []).append(ns / max(told, 1e-9))
+        scaled = {
+            key: tuple(value * float(np.median(ratios.get(key, [1.0]))) for value in values)
+            for key, values in self.coefficients.items()
+        }
+        return replace(self, coefficients=scaled, exact=exact)
+
     def both(self, kernel: str, sizes: Sizes) -> float:
         """Forward and backward."""
         return self.ns(kernel, "forward", sizes) + self.ns(kernel, "backward", sizes)

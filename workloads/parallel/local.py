@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,12 @@ from workloads.training.transformer.parallel import Ring, even_bounds
 KINDS = ("all-reduce", "all-gather", "all-to-all", "boundary")
 SIZES = (1_000, 8_000, 64_000, 256_000, 1_000_000, 4_000_000)
 ROUNDS = 7
+FEW_ROUNDS = 4  # of kernels that take long
 WARMUPS = 2
 REPEATS = 3  # of a transfer, between two readings of the clock
-KERNEL_NS = 4e6  # about so long a kernel is repeated between two readings
-LONG_NS = 1e8
+KERNEL_NS = 8e6  # about so long a kernel is repeated between two readings: longer than a scheduler's slice
+TOGETHER = 16  # kernels that lie in memory at a time
+QUANTILE = 0.25  # of the rounds: what else the machine does only adds
 WIDTH = 32  # values a row of what is sent
 
 Wanted = tuple[str, Sizes]
@@ -54,6 +57,9 @@ class LocalNetwork:
 
     def boundary_ns(self, scheme: Scheme, width: int, size: float) -> float:
         """See `Network`."""
+        found = self.curves.get(("boundary", scheme.partition))
+        if found is None and scheme.partition == 1:
+            return 0.0
         return self.curves["boundary", scheme.partition].time_ns(size)
 
     def how(self, kind: str, scheme: Scheme, axes: tuple[str, ...], size: float) -> str:
@@ -65,51 +71,68 @@ def measure_local(
     workers: int,
     wanted: Sequence[Wanted] = (),
     *,
+    known: LocalNetwork | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[LocalNetwork, Exact]:
-    """(transfers, times of the kernels wanted), with as many processes as the cluster has workers."""
+    """(transfers, times of the kernels wanted), with as many processes as the cluster has workers. known: the
+    transfers, where they have been measured before.
+    """
     if workers == 1 and not wanted:
         return LocalNetwork({}), {}
+    payload = list(wanted), known is None
     told: dict[str, Any] = run_workers(
-        _measure, workers, list(wanted), lambda row: progress(row["done"], row["total"])
+        _measure, workers, payload, lambda row: progress(row["done"], row["total"])
     )
-    curves = {
-        (kind, members): make_curve(SIZES, times) for (kind, members), times in told["transfers"].items()
+    curves = {key: make_curve(SIZES, times) for key, times in told["transfers"].items()}
+    return known or LocalNetwork(curves), told["kernels"]
+
+
+def _measure(payload: tuple[list[Wanted], bool], rank: int, workers: int, report: Report) -> dict[str, Any]:
+    wanted, transfers = payload
+    total = (WARMUPS + ROUNDS) * transfers + len(wanted)
+    found: dict[str, Any] = {"transfers": {}, "kernels": {}}
+    if transfers:
+        found["transfers"] = _transfers(rank, workers, lambda turn: report({"done": turn, "total": total}))
+    before = total - len(wanted)
+    for at in range(0, len(wanted), TOGETHER):
+        found["kernels"] |= _kernels(wanted[at : at + TOGETHER], rank)
+        report({"done": before + min(at + TOGETHER, len(wanted)), "total": total})
+    return found
+
+
+def _transfers(rank: int, workers: int, told: Callable[[int], None]) -> dict[tuple[str, int], list[float]]:
+    """(kind, members) -> ns of each of SIZES: rounds go over all, and slow moments fall on all."""
+    groups = [members for members in range(2, workers + 1) if workers % members == 0]
+    cases = [("boundary", 1, SIZES[0])]
+    cases += [(kind, members, size) for kind in KINDS for members in groups for size in SIZES]
+    grids = {members: Grid(Scheme(data=workers // members, tensor=members), rank) for members in groups}
+    alone = Channel((rank,), rank, None)
+    made = {
+        case: _transfer(grids[case[1]].channel("tensor") if case[1] > 1 else alone, case[0], case[2])
+        for case in cases
     }
-    return LocalNetwork(curves), told["kernels"]
-
-
-def _measure(wanted: list[Wanted], rank: int, workers: int, report: Report) -> dict[str, Any]:
-    sizes = [members for members in range(2, workers + 1) if workers % members == 0]
-    cases = [(kind, members, size) for kind in KINDS for members in sizes for size in SIZES]
-    total = WARMUPS + ROUNDS + len(wanted)
     times: dict[tuple[str, int, int], list[float]] = {case: [] for case in cases}
-    grids = {members: Grid(Scheme(data=workers // members, tensor=members), rank) for members in sizes}
-    made = {case: _transfer(grids[case[1]].channel("tensor"), case[0], case[2]) for case in cases}
     for turn in range(WARMUPS + ROUNDS):
         for case, (transfer, _) in made.items():
-            dist.barrier()
-            start = time.perf_counter_ns()
-            for _ in range(REPEATS):
-                transfer()
-            taken = torch.tensor([(time.perf_counter_ns() - start) / REPEATS], dtype=torch.float64)
-            dist.all_reduce(taken, op=dist.ReduceOp.MAX)
-            if turn >= WARMUPS:
-                times[case].append(float(taken))
-        report({"done": turn + 1, "total": total})
+            times[case].append(_together(transfer, REPEATS)[0])
+        told(turn + 1)
     for _, close in made.values():
         close()
-    transfers = {
-        (kind, members): [float(np.median(times[kind, members, size])) for size in SIZES]
-        for kind in KINDS
-        for members in sizes
+    least = {case: float(np.quantile(ns[WARMUPS:], QUANTILE)) for case, ns in times.items()}
+    curves = {
+        (kind, members): [least[kind, members, size] for size in SIZES] for kind, members, _ in cases[1:]
     }
-    kernels: Exact = {}
-    for number, (name, size_of) in enumerate(wanted, 1):
-        for direction, ns in _kernel(name, size_of, workers).items():
-            kernels[name, direction, size_of] = ns
-        report({"done": WARMUPS + ROUNDS + number, "total": total})
-    return {"transfers": transfers, "kernels": kernels}
+    return curves | {("boundary", 1): [least[cases[0]]] * len(SIZES)}
+
+
+def _together(work: Callable[[], Any], repeats: int) -> tuple[float, list[Any]]:
+    """(ns of one of `repeats` calls, until the last worker is through; what this worker's returned)."""
+    dist.barrier()
+    start = time.perf_counter_ns()
+    results = [work() for _ in range(repeats)]
+    taken = torch.tensor([(time.perf_counter_ns() - start) / repeats], dtype=torch.float64)
+    dist.all_reduce(taken, op=dist.ReduceOp.MAX)
+    return float(taken), results
 
 
 def _transfer(channel: Channel, kind: str, size: int) -> tuple[Callable[[], Any], Callable[[], None]]:
@@ -123,12 +146,12 @@ def _transfer(channel: Channel, kind: str, size: int) -> tuple[Callable[[], Any]
         mine = torch.zeros(rows, splits(WIDTH, members)[channel.rank])
         return (lambda: gather_columns(mine, channel, WIDTH)), _nothing
     if kind == "all-to-all":
-        each = max(1, values // (3 * WIDTH * (members - 1)))
+        each = max(1, values // (3 * WIDTH * max(1, members - 1)))
         bounds = even_bounds(each * members, members)
         ring = Ring(channel, even_bounds(members, members), bounds, counting=False)
         states = torch.zeros(3, members, each, WIDTH)
         return (lambda: ring.to_heads(states, "forward")), _nothing
-    exchange = Exchange(_swapping(channel, max(1, rows // (members - 1))), channel, 1)
+    exchange = Exchange(_swapping(channel, max(1, rows // max(1, members - 1))), channel, 1)
     exchange.begin(EpochPlan(0))
     inner = torch.zeros(len(exchange.local.inner), WIDTH)
     halo = torch.zeros(len(exchange.local.halo), WIDTH)
@@ -163,17 +186,28 @@ def _swapping(channel: Channel, rows: int) -> LocalGraph:
     return LocalGraph(rank, members, inner, remote, indptr, none, degrees, tuple(send), receive)
 
 
-def _kernel(name: str, sizes: Sizes, workers: int) -> dict[str, float]:
-    """Direction -> ns with all workers at it: the mean worker's, since none waits for another in between."""
-    forward, inputs = kernel_of(name, sizes).make()
-    told = torch.tensor([float(min(sum(timed(forward, inputs)) for _ in range(WARMUPS + 1)))])
-    dist.broadcast(told, 0)
-    repeats = int(np.clip(KERNEL_NS / float(told), 1, 20))
-    found = []
-    for _ in range(3 if float(told) > LONG_NS else ROUNDS):
-        dist.barrier()
-        both = torch.tensor([timed(forward, inputs) for _ in range(repeats)], dtype=torch.float64).mean(0)
-        dist.all_reduce(both)
-        found.append((both / workers).tolist())
-    ahead, back = np.median(found, axis=0).tolist()
-    return {"forward": ahead} | ({"backward": back} if inputs else {})
+def _kernels(wanted: list[Wanted], rank: int) -> Exact:
+    """Times with all workers at it. A worker that waits for a core is not in its kernel, so what counts is
+    how long all of them take for several runs, and only its division by direction is the kernel's own.
+    """
+    made = [kernel_of(name, sizes).make() for name, sizes in wanted]
+    once = torch.tensor([min(sum(timed(*one)) for _ in range(WARMUPS)) for one in made], dtype=torch.float64)
+    dist.broadcast(once, 0)
+    repeats = (KERNEL_NS / once).clamp(1, 50).int().tolist()
+    times: list[list[tuple[float, float]]] = [[] for _ in made]
+    for turn in range(ROUNDS):
+        for kernel, count, told in zip(made, repeats, times, strict=True):
+            if turn >= FEW_ROUNDS and count == 1:
+                continue
+            whole, own = _together(partial(timed, *kernel), count)
+            ahead, back = np.sum(own, axis=0)
+            share = torch.tensor([ahead / (ahead + back)], dtype=torch.float64)
+            dist.broadcast(share, 0)
+            told.append((whole * float(share), whole * (1 - float(share))))
+    exact: Exact = {}
+    for (name, sizes), (_, inputs), told in zip(wanted, made, times, strict=True):
+        ahead, back = np.quantile(told, QUANTILE, axis=0).tolist()
+        exact[name, "forward", sizes] = ahead
+        if inputs:
+            exact[name, "backward", sizes] = back
+    return exact

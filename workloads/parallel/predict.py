@@ -323,6 +323,8 @@ def _propagate(
         size = VALUE_BYTES * width * float(sent.max())
         ns = predictor.transfer_factor * predictor.network.boundary_ns(scheme, width, size)
         parts.transfer("boundary exchange", ns, size)
+    elif predictor.network.packed:  # nobody to swap with, and still a lane to go through
+        parts.compute("exchange alone", predictor.network.boundary_ns(scheme, width, 0.0))
     size = VALUE_BYTES * V * op.width
     predictor.transfer(parts, "columns of sums", "all-gather", scheme=scheme, axes=("tensor",), size=size)
     if op.kind == "attend":

@@ -139,7 +139,7 @@ def timed(forward: Callable[[], Tensor], inputs: list[Tensor]) -> tuple[int, int
 def profile_path(cache: Path | None = None) -> Path:
     """Where this device's profile is kept."""
     name = "".join(c if c.isalnum() else "-" for c in device_title(torch.device("cpu")))
-    return cache_root(cache) / "profiles" / f"{name[:120]}.parquet"
+    return cache_root(cache) / "profiles" / f"{name[:120]}-{FORMAT}.parquet"
 
 
 def save_profile(path: Path, table: pd.DataFrame) -> None:

@@ -33,6 +33,8 @@ from workloads.training.wire import LostWorkerError
 from workloads.training.worker import train_worker
 
 _GRACE_S = 1.0
+_STATUS_S = 10.0  # a loaded fork server may be late with how a worker ended
+_SERVER_LOST = 255  # what multiprocessing says of processes whose fork server is gone
 Result = TypeVar("Result")
 
 
@@ -44,6 +46,10 @@ class WorkerError(InputError):
     def __init__(self, message: str, report: str = "") -> None:
         super().__init__(message)
         self.report = report
+
+
+class LostServerError(WorkerError):
+    """The fork server died, of which no worker is the cause: the same work may be started again."""
 
 
 @dataclass
@@ -181,7 +187,7 @@ class _Cluster:
         if self._failures:
             first = min(self._failures, key=lambda failure: (failure.follows, failure.at))
             line = f"worker {first.rank} of {len(self._processes)} {first.reason}; all workers were ended"
-            raise WorkerError(line, first.report)
+            raise (LostServerError if first.reason == _WITHOUT_SERVER else WorkerError)(line, first.report)
         assert self._result is not None
         return self._result
 
@@ -200,7 +206,7 @@ class _Cluster:
 
     def _ended(self, rank: int) -> None:
         process = self._processes[rank]
-        process.join(timeout=_GRACE_S)
+        process.join(timeout=_STATUS_S)
         if process.exitcode != 0 and all(failure.rank != rank for failure in self._failures):
             # It died without a word, so it is the cause of what its peers complain about.
             self._failures.insert(0, _Failure(rank, _ending(process.exitcode), 0.0))
@@ -215,7 +221,10 @@ def _ending(code: int | None) -> str:
     if code is not None and code < 0:
         hint = f", most likely for want of memory: {LESS_MEMORY}" if code == -signal.SIGKILL else ""
         return f"was killed by {signal.Signals(-code).name}{hint}"
-    return f"ended with status {code}"
+    return _WITHOUT_SERVER if code == _SERVER_LOST else f"ended with status {code}"
+
+
+_WITHOUT_SERVER = "was lost with the process that starts workers, which something has ended"
 
 
 def _run(rendezvous: str, connection: Connection, work: Callable[..., Any]) -> None:
