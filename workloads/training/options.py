@@ -16,6 +16,19 @@ PRECISIONS = ("float32", "float64")
 DEVICES = ("auto", "cpu", "cuda")
 
 
+def check_choice(name: str, given: object, allowed: tuple[object, ...]) -> None:
+    """Raises InputError unless `given` is one of those allowed; None, where it is one, is not named."""
+    if given not in allowed:
+        told = ", ".join(str(value) for value in allowed if value is not None)
+        raise InputError(f"{name}: {str(given)[:40]!r} given; allowed: {told}")
+
+
+def check_range(name: str, given: float | None, least: float, most: float) -> None:
+    """Raises InputError unless `given` is None or in the range."""
+    if given is not None and not least <= given <= most:  # also false for NaN
+        raise InputError(f"{name}: {given} given; allowed: {least} to {most}")
+
+
 @dataclass(frozen=True)
 class TrainOptions:
     """One run. Raises InputError for values outside their range.
@@ -61,9 +74,7 @@ class TrainOptions:
             ("precision", PRECISIONS),
             ("device", DEVICES),
         ):
-            given = getattr(self, name)
-            if given not in allowed:
-                raise InputError(f"{name}: {str(given)[:40]!r} given; allowed: {', '.join(allowed)}")
+            check_choice(name, getattr(self, name), allowed)
         for name, least, most in (
             ("layers", 1, 256),
             ("hidden", 1, 65_536),
@@ -79,8 +90,6 @@ class TrainOptions:
             ("link_gbps", 1e-6, 1e6),
             ("timeout_s", 1, 86_400),
         ):
-            given = getattr(self, name)
-            if not least <= given <= most:  # also false for NaN
-                raise InputError(f"{name}: {given} given; allowed: {least} to {most}")
+            check_range(name, getattr(self, name), least, most)
         if self.system == "bns-gcn" and self.model == "gat" and self.share < 1:
             raise InputError("model: gat with bns-gcn; allowed at share 1 only: a softmax cannot be rescaled")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from workloads.errors import InputError
-from workloads.training.options import DEVICES, PRECISIONS
+from workloads.training.options import DEVICES, PRECISIONS, check_choice, check_range
 
 VERTEX_SYSTEMS = ("swash", "full", "dynagraph", "dynahb")
 SYSTEM_NAMES = (*VERTEX_SYSTEMS, "snapshot", "chunk")
@@ -64,9 +64,7 @@ class DynamicOptions:
             ("precision", PRECISIONS),
             ("device", DEVICES),
         ):
-            given = getattr(self, name)
-            if given not in allowed:
-                raise InputError(f"{name}: {str(given)[:40]!r} given; allowed: {', '.join(allowed)}")
+            check_choice(name, getattr(self, name), allowed)
         if self.s >= 1 and self.s != int(self.s):
             raise InputError(f"s: {self.s} given; allowed: a share below 1, or a whole number of windows")
         for name, least, most in (
@@ -84,9 +82,7 @@ class DynamicOptions:
             ("threads", 1, 1024),
             ("timeout_s", 1, 86_400),
         ):
-            given = getattr(self, name)
-            if not least <= given <= most:  # also false for NaN
-                raise InputError(f"{name}: {given} given; allowed: {least} to {most}")
+            check_range(name, getattr(self, name), least, most)
 
     @property
     def flexible(self) -> bool:
