@@ -11,7 +11,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -126,7 +128,7 @@ class ResultsFolder:
     def __init__(self, place: Path) -> None:
         self.given = place
         self.place = Path(os.path.realpath(place))
-        self.building = self.place.parent / f".{self.place.name}.building-{os.getpid()}"
+        self.building = self._beside("building")
         self.made: list[Path] = []  # parents that were missing, innermost first
         try:
             if self.place.is_dir():
@@ -138,11 +140,26 @@ class ResultsFolder:
             if Path.cwd().is_relative_to(self.place):
                 raise InputError(f"--output: {place} is the current folder; name one in it")
             self._make_parents()
-            shutil.rmtree(self.building, ignore_errors=True)
+            self._remove_leftovers()
             self.building.mkdir()
         except OSError as error:
             self.discard()
             raise self._unwritable(error) from None
+
+    def _beside(self, state: str) -> Path:
+        """A folder of this process beside the place, named so that others can tell when it is left over."""
+        return self.place.parent / f".{self.place.name}.{state}-{socket.gethostname()}-{os.getpid()}"
+
+    def _remove_leftovers(self) -> None:
+        """Remove what killed runs on this machine left of this place. Earlier results that one had stepped
+        aside are left where it put nothing in their place.
+        """
+        states = "building|replaced" if self.place.exists() else "building"
+        name, host = re.escape(self.place.name), re.escape(socket.gethostname())
+        for beside in self.place.parent.iterdir():
+            left = re.fullmatch(rf"\.{name}\.(?:{states})-{host}-([1-9]\d*)", beside.name)
+            if left and (beside == self.building or not _is_alive(int(left[1]))):
+                shutil.rmtree(beside, ignore_errors=True)
 
     def _make_parents(self) -> None:
         for parent in self.place.parents:
@@ -160,7 +177,7 @@ class ResultsFolder:
 
         Raises InputError when it cannot be written; earlier results are then where they were.
         """
-        aside = self.place.parent / f".{self.place.name}.replaced-{os.getpid()}"
+        aside = self._beside("replaced")
         try:
             (self.building / "scenario.toml").write_text(scenario_toml, encoding="utf-8")
             write_json(self.building / "summary.json", summary)
@@ -193,6 +210,16 @@ class ResultsFolder:
                 parent.rmdir()
             except OSError:  # it holds something by now
                 break
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
 
 
 def is_results(folder: Path) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +157,36 @@ def test_other_peoples_folders_are_left_alone(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="--output"):
             ResultsFolder(place)
     ResultsFolder(tmp_path / "empty").discard()
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    running = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    ResultsFolder(tmp_path / "r").commit("[netfold]\n", {})
+    host = socket.gethostname()
+    made = {
+        name: tmp_path / name
+        for name in (
+            f".r.building-{host}-{dead.pid}",
+            f".r.replaced-{host}-{dead.pid}",
+            f".r.building-{host}-{running.pid}",
+            f".r.building-elsewhere-{dead.pid}",
+            f".rr.building-{host}-{dead.pid}",
+        )
+    }
+    for folder in made.values():
+        (folder / "host").mkdir(parents=True)
+    new = ResultsFolder(tmp_path / "r")
+    assert {name for name, folder in made.items() if folder.exists()} == set(list(made)[2:])
+    new.discard()
+    running.communicate(b"\n")
+
+
+def test_results_that_a_killed_run_stepped_aside_are_not_lost(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    aside = tmp_path / f".r.replaced-{socket.gethostname()}-{dead.pid}"
+    ResultsFolder(aside).commit("[netfold]\n", {})
+    ResultsFolder(tmp_path / "r").discard()
+    assert is_results(aside)
