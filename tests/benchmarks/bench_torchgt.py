@@ -1,10 +1,13 @@
 """Graph-transformer attention and TorchGT: `python tests/benchmarks/bench_torchgt.py [--help]`.
 
-Without arguments: time and peak memory of an attention layer, forward and backward, against the sequence
-length, of GP-RAW, GP-FLASH, GP-SPARSE and TorchGT in one run, and the longest sequence of each within a given
-memory; then the paper's tables V to VIII, precision by precision. `--convergence`: accuracy of TorchGT, its
-baselines and its ingredients switched off, over seeds. Every attention is timed in a process of its own, so
-that peaks are its own; times are CPU time.
+Without arguments, in one run: time and peak memory of an attention layer, forward and backward, against the
+sequence length, of GP-RAW, GP-FLASH, GP-SPARSE and TorchGT, with the exponents that fit them; the longest
+sequence of each within a given memory; epochs of the models, graphormer-large among them; the paper's tables
+V to VIII. Precisions are apart throughout. `--quick` is the same with shorter sequences. `--convergence`:
+accuracy of TorchGT, its baselines and its ingredients switched off, over seeds.
+
+Every figure is measured in a process of its own, so that peaks are its own; times are CPU time. Figures are
+kept in `--keep` as they come: the same command again goes on where it was ended; `--fresh` starts again.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +106,8 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def measured(kind: str, n: int, precision: str, memory: int, patience_s: int) -> dict[str, float] | str:
-    """`one` in a forked child whose memory and CPU time are limited; or why there is no figure."""
+def measured(what: Callable[[], dict[str, float]], memory: int, patience_s: int) -> dict[str, float] | str:
+    """what() in a forked child whose memory and CPU time are limited; or why there is no figure."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -113,7 +117,7 @@ def measured(kind: str, n: int, precision: str, memory: int, patience_s: int) ->
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
             resource.setrlimit(resource.RLIMIT_CPU, (patience_s, patience_s + 1))
             with os.fdopen(write_end, "w") as stream:
-                stream.write(json.dumps(one(kind, n, precision)))
+                stream.write(json.dumps(what()))
             status = 0
         except (MemoryError, RuntimeError) as error:  # torch raises the latter
             status = 3 if "memory" in f"{type(error).__name__} {error}".lower() else 1
@@ -131,39 +135,158 @@ def measured(kind: str, n: int, precision: str, memory: int, patience_s: int) ->
     return found
 
 
-def scaling(lengths: list[int], precisions: list[str], memory: int, patience_s: int) -> None:
-    """The tables of time, memory and longest sequence."""
-    import workloads.training.transformer.measure  # noqa: F401  # torch and the kernels, once for all children
+class Kept:
+    """Figures by what they are of, written after each, so that an ended run goes on."""
 
+    def __init__(self, path: Path, *, fresh: bool) -> None:
+        self.path = path
+        self.found: dict[str, Any] = {}
+        if path.exists() and not fresh:
+            self.found = json.loads(path.read_text())
+
+    def of(self, name: str, measure: Callable[[], Any]) -> Any:
+        """The figure that is kept under this name, or a new one."""
+        if name not in self.found:
+            self.found[name] = measure()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self.path.with_suffix(".part")
+            fresh.write_text(json.dumps(self.found, indent=0))
+            fresh.replace(self.path)
+        return self.found[name]
+
+
+def layer(args: argparse.Namespace, kind: str, n: int, precision: str, memory: int) -> Any:
+    """`measured`, kept."""
+    name = f"layer {kind} {n} {precision} {memory} {args.patience}"
+    return args.kept.of(name, lambda: measured(lambda: one(kind, n, precision), memory, args.patience))
+
+
+def exponent(points: list[tuple[float, float]]) -> str:
+    """x of y ~ n^x by least squares over the longer half of the points, where constants weigh less."""
+    import numpy as np
+
+    used = [(n, y) for n, y in points[len(points) // 2 - (len(points) > 2) :] if y > 0]
+    if len(used) < 2:
+        return "-"
+    n, y = np.log(np.array(used)).T
+    return f"{np.polyfit(n, y, 1)[0]:.2f}"
+
+
+def scaling(args: argparse.Namespace) -> None:
+    """Time and memory of an attention layer against the sequence length."""
+    memory = int(args.memory_gb * 1e9)
     print(
         f"one attention layer, {HEADS} heads of {WIDTH}, planted:N (mean degree 20), forward and backward, "
-        f"one core; processes limited to {memory / 1e9:g} GB\n"
+        f"one core; processes limited to {args.memory_gb:g} GB and {args.patience} s of CPU time\n"
     )
-    print("| attention | precision | N | pairs | ms | ns a pair | MB above the input | preparation s |")
-    print("|---|---|---|---|---|---|---|---|")
-    longest: dict[tuple[str, str], str] = {}
-    for precision in precisions:
+    for precision in args.precisions.split(","):
+        print("| attention | precision | N | pairs | ms | ns a pair | MB above the input | preparation s |")
+        print("|---|---|---|---|---|---|---|---|")
+        ended, fits = {}, {}
         for name, kind in KINDS.items():
-            ended = "longer than tried"
-            last = 0
-            for n in lengths:
-                found = measured(kind, n, precision, memory, patience_s)
+            times, peaks = [], []
+            ended[name] = "all of them"
+            for n in (int(n) for n in args.lengths.split(",")):
+                found = layer(args, kind, n, precision, memory)
                 if isinstance(found, str):
-                    ended = f"{found} at {n:,}"
+                    ended[name] = f"{found} at {n:,}"
                     break
-                last = n
                 extra = (found["peak"] - found["before"]) / 1e6
                 count, seconds = found["pairs"], found["seconds"]
+                times.append((n, seconds))
+                peaks.append((n, extra))
                 print(
                     f"| {name} | {precision} | {n:,} | {count:,.0f} | {1e3 * seconds:.1f} | "
                     f"{1e9 * seconds / count:.1f} | {extra:.1f} | {found['prepared_s']:.2f} |",
                     flush=True,
                 )
-            longest[name, precision] = f"{last:,} ({ended})"
-    print(f"\nlongest sequence tried that fits in {memory / 1e9:g} GB:\n")
-    print("| attention | " + " | ".join(precisions) + " |\n|---|" + "---|" * len(precisions))
-    for name in KINDS:
-        print(f"| {name} | " + " | ".join(longest[name, precision] for precision in precisions) + " |")
+            fits[name] = f"{exponent(times)} | {exponent(peaks)}"
+        print(f"\n{precision}: y ~ N^x, edges being 10 N:\n")
+        print("| attention | x of time | x of memory | lengths done |\n|---|---|---|---|")
+        for name in KINDS:
+            print(f"| {name} | {fits[name]} | {ended[name]} |")
+        print()
+
+
+def longest(args: argparse.Namespace) -> None:
+    """The longest sequence of each attention that trains within a given memory, to 1 part in 8."""
+    memory = int(args.longest_gb * 1e9)
+    print(f"longest sequence, forward and backward, of a process with {args.longest_gb:g} GB:\n")
+    print("| attention | precision | longest N | ended by |\n|---|---|---|---|")
+    for precision in args.precisions.split(","):
+        for name, kind in KINDS.items():
+            fits, fails, why = 500, 0, ""
+            while not fails or fails > fits * 9 // 8:
+                n = (fits + fails) // 2 if fails else 2 * fits
+                if n > args.most:
+                    why = f"longest tried: {fits:,}"
+                    break
+                found = layer(args, kind, n, precision, memory)
+                if isinstance(found, str):
+                    fails, why = n, f"{found} at {n:,}"
+                else:
+                    fits = n
+            print(f"| {name} | {precision} | {fits:,} | {why} |", flush=True)
+    print()
+
+
+def epochs(args: argparse.Namespace) -> None:
+    """An epoch of each model and system in each precision: what tables V to VII show."""
+    print(f"training on {args.train_on}, one worker, one core; tables V to VII on this machine:\n")
+    print("| model | precision | system | s an epoch | TorchGT is faster by | MB in all | MB kept | loss |")
+    print("|---|---|---|---|---|---|---|---|")
+    memory = int(args.train_gb * 1e9)
+    for model in args.models.split(","):
+        # The large one's 42 million weights make Adam and products slow: a smaller graph.
+        graph = args.large_on if model == "graphormer-large" else args.train_on
+        for precision in args.precisions.split(","):
+            rows = {}
+            for system in KINDS:
+                options = {"system": system, "model": model, "precision": precision, "eval_every": 100}
+                if system == "torchgt":
+                    options |= {"clusters": 8, "sub_block": 16, "beta": 10.0, "interleave": "never"}
+                rows[system] = args.kept.of(
+                    f"epochs {graph} {sorted(options.items())} {memory} {args.patience}",
+                    lambda graph=graph, options=options: measured(
+                        lambda: steady(graph, options), memory, 4 * args.patience
+                    ),
+                )
+            ours = rows["torchgt"]
+            for system, found in rows.items():
+                where = f"{model} ({graph})"
+                if isinstance(found, str):
+                    print(f"| {where} | {precision} | {system} | {found} | | | | |", flush=True)
+                    continue
+                ratio = "" if isinstance(ours, str) else f"{found['epoch_s'] / ours['epoch_s']:.2f}"
+                print(
+                    f"| {where} | {precision} | {system} | {found['epoch_s']:.3f} | {ratio} | "
+                    f"{found['peak'] / 1e6:.0f} | {found['saved'] / 1e6:.1f} | {found['loss']:.3f} |",
+                    flush=True,
+                )
+    print()
+
+
+def steady(source: str, options: dict[str, Any]) -> dict[str, float]:
+    """In a process of its own: the second epoch of training, without evaluation."""
+    import torch
+
+    from workloads.graphs import load_graph
+    from workloads.training.data import training_data
+    from workloads.training.transformer.options import TransformerOptions
+    from workloads.training.transformer.prepare import prepare_graph
+    from workloads.training.transformer.worker import TransformerTraining
+    from workloads.training.wire import Wire
+
+    torch.set_num_threads(1)
+    graph, cpu = load_graph(source), torch.device("cpu")
+    chosen = TransformerOptions(**options)
+    prepared = prepare_graph(graph, training_data(graph, 1), chosen, 1, cpu)
+    training = TransformerTraining(prepared.jobs[0], cpu, Wire(0, 1))
+    training.epoch(0, False)
+    start = time.thread_time()
+    row = training.epoch(1, False)[0]
+    seconds = time.thread_time() - start
+    return {"epoch_s": seconds, "peak": _peak(), "saved": training.saved_bytes, "loss": row["loss"]}
 
 
 def published() -> None:
@@ -249,7 +372,7 @@ def convergence(args: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     print(
-        "| graph | variant | test % | last loss | CPU s an epoch | moved % | dense layers % | preparation s |"
+        "| graph | variant | test % | last loss | CPU s an epoch | moved % | full layers % | preparation s |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for source in args.graphs.split(","):
@@ -258,8 +381,11 @@ def convergence(args: argparse.Namespace) -> None:
             runs = []
             for seed in range(1, args.seeds + 1):
                 common = {"seed": seed, "epochs": args.epochs, "lr": args.lr, "eval_every": args.eval_every}
-                fixed = {"precision": args.precision, "model": args.model, "dense_every": args.dense_every}
-                runs.append(trained(graph, {**common, **fixed, **VARIANTS[variant]}))
+                fixed = {"precision": args.precision, "model": args.model, "dropout": args.dropout}
+                fixed |= {"bias_lr": args.bias_lr, "clusters": 8, "sub_block": 16}
+                options = {**common, **fixed, **VARIANTS[variant]}
+                name = f"convergence {source} {sorted(options.items())}"
+                runs.append(args.kept.of(name, lambda graph=graph, options=options: trained(graph, options)))
             mean = {name: np.mean([run[name] for run in runs]) for name in runs[0]}
             spread = np.std([run["test"] for run in runs], ddof=1) if len(runs) > 1 else 0.0
             cells = (
@@ -273,28 +399,50 @@ def convergence(args: argparse.Namespace) -> None:
             print(f"| {source} | {variant} | " + " | ".join(cells) + " |", flush=True)
 
 
+QUICK = {"lengths": "1000,2000,4000,8000", "longest_gb": 0.3, "most": 64_000, "patience": 5}
+QUICK |= {"train_on": "planted:600", "large_on": "planted:500", "precisions": "float32"}
+
+
 def main() -> None:
     """Print what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--lengths", default="1000,2000,4000,8000,16000,32000,64000,128000,256000")
-    parser.add_argument("--precisions", default="float32,bfloat16")
-    parser.add_argument("--memory-gb", type=float, default=2.0, help="limit of each process (default 2)")
-    parser.add_argument("--patience", type=int, default=60, help="CPU seconds for one figure (default 60)")
-    parser.add_argument("--convergence", action="store_true")
-    parser.add_argument("--graphs", default="digits,planted:2000")
-    parser.add_argument("--variants", default=",".join(VARIANTS))
-    for flag, standard in (("--seeds", 3), ("--epochs", 40), ("--eval-every", 4), ("--dense-every", 10)):
-        parser.add_argument(flag, type=int, default=standard)
-    parser.add_argument("--lr", type=float, default=0.003)
-    parser.add_argument("--model", default="graphormer-slim")
-    parser.add_argument("--precision", default="float32")
+    add = parser.add_argument
+    add("--quick", action="store_true", help="shorter sequences, float32 alone: less than 2 minutes")
+    add("--keep", type=Path, default=Path("results/bench_torchgt.json"), help="where figures are kept")
+    add("--fresh", action="store_true", help="measure all again")
+    add("--lengths", default="1000,4000,16000,64000")
+    add("--precisions", default="float32,bfloat16")
+    add("--memory-gb", type=float, default=2.0, help="limit of a process, for lengths (default 2)")
+    add("--longest-gb", type=float, default=0.5, help="the same, for the longest sequence (default 0.5)")
+    add("--train-gb", type=float, default=6.0, help="the same, for epochs (default 6)")
+    add("--most", type=int, default=512_000, help="no longer sequence is tried (default 512,000)")
+    add("--patience", type=int, default=20, help="CPU seconds for one figure (default 20)")
+    add("--train-on", default="planted:2000")
+    add("--large-on", default="planted:600", help="the same, for graphormer-large")
+    add("--models", default="graphormer-slim,gt,graphormer-large")
+    add("--convergence", action="store_true")
+    add("--graphs", default="planted:300:5,digits:300")
+    add("--variants", default=",".join(VARIANTS))
+    for flag, standard in (("--seeds", 3), ("--epochs", 100), ("--eval-every", 5)):
+        add(flag, type=int, default=standard)
+    add("--lr", type=float, default=0.003)
+    add("--dropout", type=float, default=0.5)
+    add("--bias-lr", type=float, default=30.0)
+    add("--model", default="graphormer-slim")
+    add("--precision", default="float32")
     args = parser.parse_args()
+    args.kept = Kept(args.keep, fresh=args.fresh)
+    if args.quick:
+        vars(args).update(QUICK)
     if args.convergence:
         convergence(args)
-    else:
-        lengths = [int(n) for n in args.lengths.split(",")]
-        scaling(lengths, args.precisions.split(","), int(args.memory_gb * 1e9), args.patience)
-        published()
+        return
+    import workloads.training.transformer.worker  # noqa: F401  # torch and the kernels, once for all children
+
+    scaling(args)
+    longest(args)
+    epochs(args)
+    published()
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn, Protocol, TypeVar
 
+import torch
 import torch.distributed as dist
 
 from workloads.errors import InputError
-from workloads.training.device import choose_device
+from workloads.training.device import START_S, choose_device
 from workloads.training.failure import describe
 from workloads.training.job import Job, Trained
 from workloads.training.watch import Watch, end_process
@@ -28,6 +29,13 @@ class _Patient(Protocol):
 
     @property
     def timeout_s(self) -> float: ...
+
+
+class _Placed(Protocol):
+    """Options of a run that say where it computes."""
+
+    @property
+    def device(self) -> str: ...
 
 
 class Member:
@@ -60,11 +68,24 @@ class Member:
         self, job: Any, on_epoch: Callable[[dict[str, Any]], None], work: Callable[..., Result | None]
     ) -> Result | None:
         """As `train`, for any work; see `workloads.training.launch.run_cluster`."""
-        local_rank, local_workers = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-        device = choose_device(job.options.device, local_rank, local_workers)
+        device = self.device(job.options)
         result = work(job, self._store, on_epoch, device=device, stop=_stop_on_signal())
         self._watch.leave()
         return result
+
+    def device(self, options: _Placed) -> torch.device:
+        """Where this worker computes, among those of its machine."""
+        local_rank, local_workers = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+        return choose_device(options.device, local_rank, local_workers)
+
+    def tell(self, name: str, value: str) -> None:
+        """Say something to all other workers, before they have joined a group."""
+        self._store.set(f"netfold-{name}", value)
+
+    def told(self, name: str) -> str:
+        """What some worker tells under this name. The watch ends the wait for it when a worker ends."""
+        self._store.wait([f"netfold-{name}"], timedelta(seconds=START_S))
+        return str(self._store.get(f"netfold-{name}").decode())
 
     def fail(self, error: Exception) -> NoReturn:
         """End this process for this reason, and tell the others."""

@@ -33,7 +33,7 @@ class ClusterLayout:
     rest: PairLayout
     moved: int = 0
     reformed_share: float = 0.0
-    handles: dict[bool, Any] = field(default_factory=dict, repr=False)
+    handles: dict[Any, Any] = field(default_factory=dict, repr=False)
     _pairs: list[PairLayout] = field(default_factory=list, repr=False)
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import shutil
 import sys
 from dataclasses import fields
@@ -24,8 +23,9 @@ from workloads.training.display import training_progress
 from workloads.training.failure import out_of_memory
 from workloads.training.job import Trained
 from workloads.training.launch import WorkerError, run_cluster
+from workloads.training.member import Member, join_torchrun
 from workloads.training.prepare import Keeping
-from workloads.training.transformer.fits import LESS_MEMORY
+from workloads.training.transformer.fits import less_memory
 from workloads.training.transformer.graph_set import GraphSet, families
 from workloads.training.transformer.names import SET_PREFIX
 from workloads.training.transformer.options import TransformerOptions
@@ -43,28 +43,33 @@ def train_graph_transformer(args: argparse.Namespace) -> int:
         raise InputError(f"workers: {args.workers} given; allowed: 1 to {MOST_WORKERS}")
     if args.checkpoint_every < 0:
         raise InputError(f"checkpoint-every: {args.checkpoint_every} given; allowed: 0 or more")
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        raise InputError(
-            f"system: {options.system} under torchrun; allowed: workers that netfold starts itself"
-        )
     name = f"train-{options.system}-{options.model}-{Path(args.graph).stem}-{args.workers}"
     folder = args.output or Path("results") / name.replace(":", "-")
     checkpoints = folder.with_name(f"{folder.name}.checkpoint")
     if args.resume and not checkpoints.is_dir():
         raise InputError(f"resume: there is no {checkpoints}")
     keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
+    member = join_torchrun(options, args.workers)
+    run: Trained | None
     try:
-        graph, data, prepared = _prepared(args, options, keeping)
+        graph, data, prepared = _prepared(args, options, keeping, member)
         about = settings(graph, data, prepared, options)
         with training_progress(f"{options.system} {options.model}", options.epochs, _told) as on_epoch:
-            run: Trained = run_cluster(prepared.jobs, on_epoch, train_transformer)
+            if member is None:
+                run = run_cluster(prepared.jobs, on_epoch, train_transformer)
+            else:
+                run = member.run(prepared.jobs[member.rank], on_epoch, train_transformer)
     except WorkerError as error:
         print(error.report, end="", file=sys.stderr)
         raise
     except Exception as error:
         if not isinstance(error, InputError) and out_of_memory(error):
-            raise InputError(f"train: out of memory; {LESS_MEMORY}") from None
-        raise
+            error = InputError(f"train: out of memory; {less_memory(options)}")
+        if member is not None:
+            member.fail(error)
+        raise error from None
+    if run is None:
+        return 0  # worker 0 has the results
     figures = write_run(folder, about, run, prepared=prepared, data=data, options=options)
     if not args.checkpoint_every and not run.interrupted:
         shutil.rmtree(checkpoints, ignore_errors=True)
@@ -101,16 +106,34 @@ def _options(args: argparse.Namespace) -> TransformerOptions:
 
 
 def _prepared(
-    args: argparse.Namespace, options: TransformerOptions, keeping: Keeping
+    args: argparse.Namespace, options: TransformerOptions, keeping: Keeping, member: Member | None
 ) -> tuple[Graph | GraphSet, TrainingData | None, Prepared]:
-    device = choose_device(options.device, 0, args.workers)
+    device = choose_device(options.device, 0, args.workers) if member is None else member.device(options)
     kept = _kept_choice(keeping) if keeping.resume else None
+    graph: Graph | GraphSet
+    data: TrainingData | None = None
     if args.graph.startswith(SET_PREFIX):
-        graphs = families(args.graph, options.seed)
-        return graphs, None, prepare_set(graphs, options, args.workers, device, keeping=keeping, kept=kept)
-    graph = load_graph(args.graph, scale=args.scale, seed=options.seed, features=True)
-    data = training_data(graph, options.seed)
-    return graph, data, prepare_graph(graph, data, options, args.workers, device, keeping=keeping, kept=kept)
+        graph = families(args.graph, options.seed)
+    else:
+        graph = load_graph(args.graph, scale=args.scale, seed=options.seed, features=True)
+        data = training_data(graph, options.seed)
+
+    def prepare(kept: tuple[int, int, int] | None) -> Prepared:
+        if isinstance(graph, GraphSet):
+            return prepare_set(graph, options, args.workers, device, keeping=keeping, kept=kept)
+        assert data is not None
+        return prepare_graph(graph, data, options, args.workers, device, keeping=keeping, kept=kept)
+
+    if member is None:
+        return graph, data, prepare(kept)
+    # Workers that measured each for itself could choose different layouts: worker 0's holds for all.
+    if member.rank != 0:
+        clusters, side, least = (int(number) for number in member.told("layout").split())
+        return graph, data, prepare((clusters, side, least))
+    prepared = prepare(kept)
+    chosen = (prepared.order.clusters, prepared.tiling.side, prepared.tiling.least)
+    member.tell("layout", " ".join(map(str, chosen)))
+    return graph, data, prepared
 
 
 def _kept_choice(keeping: Keeping) -> tuple[int, int, int] | None:

@@ -8,9 +8,19 @@ import torch
 from workloads.errors import InputError
 from workloads.training.transformer.options import TransformerOptions
 
-LESS_MEMORY = (
-    "use --system torchgt or gp-sparse, whose memory grows with edges, a smaller --hidden or fewer --layers"
-)
+
+def less_memory(options: TransformerOptions) -> str:
+    """What to change where memory ran out, for a command that asked for this."""
+    ways = ["a smaller --hidden", "fewer --layers"]
+    if options.attention == "dense" or (options.attention == "flash" and options.precision != "bfloat16"):
+        ways.insert(0, "--system torchgt or gp-sparse, whose memory grows with edges")
+    if options.batch is not None:
+        ways.insert(0, "a smaller --batch")
+    if options.precision != "bfloat16":
+        ways.append("--precision bfloat16")
+    return f"use {', '.join(ways)}, or more --workers on more machines"
+
+
 _COPIES = 3
 """Matrices per head that a layer has at a time, forward and backward: scores, weights, a gradient."""
 
@@ -35,7 +45,7 @@ def check_fits(options: TransformerOptions, tokens: int, workers: int, device: t
     if needed > free:
         raise InputError(
             f"system: gp-raw needs about {needed / 1e9:.1f} GB for the matrices of {tokens:,} tokens, "
-            f"{free / 1e9:.1f} GB are free; {LESS_MEMORY}"
+            f"{free / 1e9:.1f} GB are free; {less_memory(options)}"
         )
 
 

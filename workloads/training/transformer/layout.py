@@ -23,14 +23,14 @@ Columns = npt.NDArray[np.int32]
 @dataclass(frozen=True, eq=False)
 class PairLayout:
     """Pairs in CSR. indptr: int64[rows+1]; indices: int32[pairs], the keys of a query, ascending; classes:
-    uint8[pairs], the row of the bias table (see `structure`). handles: the native kernels' views of it.
+    uint8[pairs], the row of the bias table (see `structure`). handles: the kernels' views of it.
     """
 
     columns: int
     indptr: Pointers
     indices: Columns
     classes: Bytes
-    handles: dict[bool, Any] = field(default_factory=dict, repr=False)
+    handles: dict[Any, Any] = field(default_factory=dict, repr=False)
     _moved: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, repr=False)
 
     @property

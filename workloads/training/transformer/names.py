@@ -8,9 +8,12 @@ PATTERNS = ("topology", "full")
 INTERLEAVES = ("auto", "always", "never")
 ORDERS = ("metis", "natural", "random")
 EXCHANGES = ("all-to-all", "all-gather")
+KERNELS = ("auto", "native", "plain", "flex", "triton")
 PRECISIONS = ("float32", "float64", "bfloat16")
 SIDES = (8, 16, 32)
 SET_PREFIX = "families:"
+BATCH = 32
+"""Graphs of a step, where nothing else is said."""
 
 OWN_FLAGS = (
     "heads",
@@ -24,5 +27,7 @@ OWN_FLAGS = (
     "sub_block",
     "beta",
     "batch",
+    "kernel",
+    "bias_lr",
 )
 """Options of graph transformers alone, which are refused for other systems."""

@@ -1,4 +1,5 @@
-"""Attention on the CPU's native kernels, with its gradient: shapes as in `plain`, float32 and float64.
+"""Attention on the CPU's native kernels, with its gradient: shapes as in `plain`, float32 and float64;
+bfloat16 is computed in float32 and kept as it is.
 
 The forward pass keeps its result and one number per query and head; the backward pass computes the scores
 again, so memory grows with vertices and pairs of the layout, and the layout is shared by all layers.
@@ -24,17 +25,12 @@ _NO_TILES = (
 )
 
 
-def usable(q: Tensor) -> bool:
-    """Whether the kernels take such a tensor."""
-    return q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64)
-
-
 def attend(
     q: Tensor, k: Tensor, v: Tensor, layout: PairLayout | ClusterLayout, table: Tensor | None, *, full: bool
 ) -> Tensor:
     """The pairs of a layout, or all pairs with the layout's classes where it has them (`full`)."""
     if table is None:
-        table = q.new_zeros(q.shape[0], CLASSES)
+        table = torch.zeros(q.shape[0], CLASSES, dtype=_computed(q.dtype))
     result: Tensor = _Attend.apply(q, k, v, table, _handle(layout, full))
     return result
 
@@ -56,18 +52,27 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *given: Any) -> Tensor:
         handle = given[4]
-        q, k, v, table = (part.contiguous() for part in given[:4])
+        dtype = _computed(given[0].dtype)
+        q, k, v, table = (part.to(dtype).contiguous() for part in given[:4])
         out, lse = torch.empty_like(q), q.new_empty(q.shape[:2])
         arrays = [part.numpy() for part in (q, k, v, table, out, lse)]
         _kernels.attention_forward(handle, *arrays, torch.get_num_threads())
-        ctx.save_for_backward(q, k, v, table, out, lse)
+        result = out.to(given[0].dtype)
+        ctx.save_for_backward(*given[:4], result, lse)
         ctx.handle = handle
-        return out
+        return result
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, table, out, lse = ctx.saved_tensors
-        into = tuple(torch.zeros_like(part) for part in (q, k, v, table))
-        arrays = [part.detach().numpy() for part in (q, k, v, table, out, lse, grads[0].contiguous(), *into)]
+        *given, out, lse = ctx.saved_tensors
+        states = [part.detach().to(lse.dtype).contiguous() for part in (*given, out, lse, grads[0])]
+        into = [torch.zeros_like(part) for part in states[:4]]
+        arrays = [part.numpy() for part in (*states, *into)]
         _kernels.attention_backward(ctx.handle, *arrays, torch.get_num_threads())
-        return (*into, None)
+        found = (part.to(own.dtype) for part, own in zip(into, given, strict=True))
+        return (*found, None)
+
+
+def _computed(dtype: torch.dtype) -> torch.dtype:
+    """What the kernels compute in: they know no bfloat16."""
+    return torch.float32 if dtype == torch.bfloat16 else dtype

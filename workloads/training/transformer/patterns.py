@@ -76,17 +76,24 @@ class Patterns:
     ) -> Tensor:
         """Attention of this kind (see `TransformerOptions.attention`) of this worker's queries and heads."""
         q, k, v = states
+        kernel = self._kernel(q)
         if kind == "cluster":
-            return attention.cluster(q, k, v, self.cluster(multiple), table)
+            return attention.cluster(q, k, v, self.cluster(multiple), table, kernel=kernel)
         if kind == "sparse":
-            return attention.sparse(q, k, v, self.pairs(), table)
+            return attention.sparse(q, k, v, self.pairs(), table, kernel=kernel)
         if self.tokens.every is not None:
             return self._per_graph(kind, states, table)
         if kind == "full":
-            return attention.full(q, k, v, self.pairs(), table)
+            return attention.full(q, k, v, self.pairs(), table, kernel=kernel)
         if kind == "flash":
             return attention.flash(q, k, v)
         return attention.dense(q, k, v, self._distances(q.device), table)
+
+    def _kernel(self, q: Tensor) -> str:
+        """flex compiles for each length; batches of graphs, each of another length, are not worth that."""
+        if self.tokens.every is not None and self.options.kernel == "auto" and q.device.type == "cuda":
+            return "plain"
+        return self.options.kernel
 
     def _distances(self, device: torch.device) -> Tensor:
         if self._classes is None:
@@ -103,7 +110,7 @@ class Patterns:
         every, segments = self.tokens.every, self.tokens.segments
         assert every is not None
         if kind == "full":
-            return attention.sparse(*states, every, table)
+            return attention.sparse(*states, every, table, kernel=self._kernel(states[0]))
         parts = []
         for first, last in zip(segments[:-1].tolist(), segments[1:].tolist(), strict=True):
             q, k, v = (state[:, first:last] for state in states)

@@ -19,12 +19,14 @@ from workloads.errors import InputError
 from workloads.graphs.graph import Graph
 from workloads.training.data import TEST, TRAIN, VALIDATION, TrainingData
 from workloads.training.prepare import Keeping
+from workloads.training.transformer.attention import kernel_of
 from workloads.training.transformer.conditions import Conditions, check_conditions
 from workloads.training.transformer.fits import check_fits
 from workloads.training.transformer.graph_set import GraphSet, batches, with_virtual
 from workloads.training.transformer.layout import PairLayout, permuted, topology
 from workloads.training.transformer.measure import Choice, attention_ns, choose, pays_from, reform_error
 from workloads.training.transformer.model import PLACES
+from workloads.training.transformer.names import BATCH, SET_PREFIX
 from workloads.training.transformer.options import TransformerOptions
 from workloads.training.transformer.order import Order, make_order
 from workloads.training.transformer.parallel import even_bounds
@@ -91,6 +93,39 @@ def check_workers(options: TransformerOptions, tokens: int, workers: int) -> Non
         raise InputError(f"workers: {workers} given, but the sequence has only {tokens} tokens")
 
 
+def check_one_graph(options: TransformerOptions, vertices: int, workers: int) -> None:
+    """Raises InputError for what a sequence of one graph cannot have."""
+    check_workers(options, vertices, workers)
+    if options.batch is not None:
+        raise InputError(f"batch: {options.batch} given with one graph; allowed with {SET_PREFIX}COUNT")
+    if options.clusters > vertices:
+        raise InputError(
+            f"clusters: {options.clusters} given; allowed: 1 to {vertices}, the graph's vertices"
+        )
+
+
+def check_kernel(options: TransformerOptions, device: torch.device) -> None:
+    """Raises InputError for a kernel that cannot train here, or that the system does not use."""
+    if options.kernel == "auto":
+        return
+    if options.attention in ("dense", "flash"):
+        raise InputError(f"kernel: given with system {options.system}, whose attention is torch's own")
+    kernel_of(options.kernel, device, torch.float64 if options.precision == "float64" else torch.float32)
+
+
+def check_set(options: TransformerOptions) -> None:
+    """Raises InputError for what a set of graphs cannot have: each graph is a cluster of its own."""
+    if options.exchanging == "all-gather":
+        raise InputError("exchange: all-gather on a set of graphs; allowed: all-to-all")
+    if options.order not in (None, "natural"):
+        raise InputError(f"order: {options.order} on a set of graphs; allowed: natural, graph by graph")
+    if options.clusters or options.beta is not None:
+        name = "clusters" if options.clusters else "beta"
+        raise InputError(
+            f"{name}: given with a set of graphs, where nothing is reformed; allowed with one graph"
+        )
+
+
 def prepare_graph(
     graph: Graph,
     data: TrainingData,
@@ -102,7 +137,8 @@ def prepare_graph(
     kept: tuple[int, int, int] | None = None,
 ) -> Prepared:
     """One graph as one sequence. kept: (k, d_b, pairs of a tile) of a run that goes on, else measured."""
-    check_workers(options, graph.num_vertices, workers)
+    check_one_graph(options, graph.num_vertices, workers)
+    check_kernel(options, device)
     check_fits(options, graph.num_vertices, workers, device)
     costs: dict[str, float] = {}
     with _timed(costs, "structure"):
@@ -157,17 +193,17 @@ def prepare_set(
     kept: tuple[int, int, int] | None = None,
 ) -> Prepared:
     """A set of small graphs as batches; each graph is a cluster, so nothing is reordered or reformed."""
-    if options.exchanging == "all-gather":
-        raise InputError("exchange: all-gather on a set of graphs; allowed: all-to-all")
-    if options.order not in (None, "natural"):
-        raise InputError(f"order: {options.order} on a set of graphs; allowed: natural, graph by graph")
+    check_set(options)
+    check_kernel(options, device)
     costs: dict[str, float] = {}
     gt = options.shape.style == "gt"
     with _timed(costs, "structure"):
         none = np.zeros((max(graph.num_vertices for graph in graphs.graphs), 0), dtype=np.float32)
         places = [laplacian_places(g) if gt else none[: g.num_vertices] for g in graphs.graphs]
         parts = {
-            (part, rank): batches(graphs, part, size=options.batch, seat=(rank, workers), places=places)
+            (part, rank): batches(
+                graphs, part, size=options.batch or BATCH, seat=(rank, workers), places=places
+            )
             for part in (TRAIN, VALIDATION, TEST)
             for rank in range(workers)
         }

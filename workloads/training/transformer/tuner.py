@@ -1,9 +1,10 @@
 """The auto tuner: the reformation threshold beta follows the loss descent rate.
 
-LDR as in SYLVIE's controller: the smoothed loss's descent over the epoch's time. While it is above 0 and no
-lower than `gap` epochs before, beta takes a step up its ladder (more clusters reformed, faster epochs);
-when it is lower, a step down (more of the true layout). Table VIII's fixed thresholds are steps of the same
-ladder.
+LDR is the share of the smoothed loss that an epoch takes away, over the epoch's time. While it is above 0 and
+no lower than `gap` epochs before, the descent is steady and beta takes a step up its ladder (more clusters
+reformed, faster epochs); when it is lower, a step down (more of the true layout). A share, because the
+descent itself shrinks with the loss from the first epochs on, however well training goes: by it beta would be
+back at 0 after a quarter of the run. Table VIII's fixed thresholds are steps of the same ladder.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-LADDER = (0.0, 1.0, 2.0, 5.0, 10.0)
+LADDER = (0.0, 1.0, 1.5, 5.0, 7.0, 10.0)
 """Multiples of the graph's density beta_G."""
 START = 1
 """Training starts at beta_G, the careful setting of table VIII."""
@@ -40,7 +41,7 @@ class Tuner:
         previous = self.smoothed[-1] if self.smoothed else loss
         smooth = self.smoothing * previous + (1 - self.smoothing) * loss
         self.smoothed.append(smooth)
-        self.rates.append((previous - smooth) / epoch_s)
+        self.rates.append((previous - smooth) / previous / epoch_s if previous else 0.0)
         if len(self.rates) > self.gap + 1:
             rate = self.rates[-1]
             faster = rate > 0 and rate >= self.rates[-1 - self.gap]

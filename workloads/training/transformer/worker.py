@@ -21,7 +21,7 @@ from workloads.training.gradients import reduce_gradients
 from workloads.training.job import Trained
 from workloads.training.memory import kept_for_backward, peak_bytes
 from workloads.training.score import loss_sum, ratio, score_parts
-from workloads.training.transformer.fits import LESS_MEMORY
+from workloads.training.transformer.fits import less_memory
 from workloads.training.transformer.model import GraphTransformer, Inputs
 from workloads.training.transformer.parallel import Gather, Ring, ToHeads, ToTokens, even_bounds
 from workloads.training.transformer.patterns import Patterns, layout_row
@@ -53,7 +53,7 @@ def train_transformer(
         result = training.gathered()
     except Exception as error:
         if out_of_memory(error):
-            raise InputError(f"out of memory; {LESS_MEMORY}") from error
+            raise InputError(f"out of memory; {less_memory(job.options)}") from error
         raise
     dist.destroy_process_group()
     return result
@@ -71,7 +71,10 @@ class TransformerTraining:
         width = job.train[0].features.shape[1]
         self.model = GraphTransformer(options.shape, width, job.num_classes, options.dropout)
         self.model.to(device, self.dtype)
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=options.lr)
+        biases = list(self.model.table.parameters())
+        others = [p for name, p in self.model.named_parameters() if not name.startswith("table.")]
+        groups = [{"params": others}, {"params": biases, "lr": options.lr * options.bias_lr}]
+        self.optimiser = torch.optim.Adam(groups, lr=options.lr)
         self.tuner = Tuner(options.beta, options.smoothing, options.gap)
         self._views: dict[int, tuple[Patterns, Inputs]] = {}
         self.checkpoints: Checkpoints | None = None

@@ -55,11 +55,11 @@ def in_threads(workers: int, body: Callable[[Wire], Any]) -> list[Any]:
 
 def trained(graph: Any, workers: int, change: Any = None, **options: Any) -> tuple[Any, list[Any]]:
     """(what was prepared, the workers' trainings) after all epochs. change: called with what was prepared."""
-    chosen = TransformerOptions(
-        **{"epochs": 3, "precision": "float64", "clusters": 4, "sub_block": 8, **options}
-    )
+    many = hasattr(graph, "graphs")
+    standard = {"epochs": 3, "precision": "float64", "clusters": 0 if many else 4, "sub_block": 8}
+    chosen = TransformerOptions(**standard | options)
     cpu = torch.device("cpu")
-    if hasattr(graph, "graphs"):
+    if many:
         prepared = prepare_set(graph, chosen, workers, cpu)
     else:
         prepared = prepare_graph(graph, training_data(graph, 1), chosen, workers, cpu)

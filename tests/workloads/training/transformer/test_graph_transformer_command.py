@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -114,6 +118,19 @@ def test_what_was_measured_is_kept_when_a_run_goes_on(tmp_path, capsys):
             "allowed: all-to-all",
         ),
         (["--system", "torchgt", "--graph", "ring:10"], "no labels"),
+        (["--system", "torchgt", "--batch", "4"], "batch: 4 given with one graph; allowed with families:"),
+        (["--system", "torchgt", "--clusters", "1000"], "clusters: 1000 given; allowed: 1 to 34"),
+        (["--system", "torchgt", "--graph", "families:40", "--clusters", "4"], "clusters: given with a set"),
+        (["--system", "torchgt", "--graph", "families:40", "--beta", "1"], "beta: given with a set"),
+        (["--system", "torchgt", "--reform", "off", "--beta", "2"], "with --reform off it has no effect"),
+        (["--system", "torchgt", "--interleave", "never", "--dense-every", "3"], "--interleave never"),
+        (["--system", "torchgt", "--pattern", "full", "--sub-block", "8"], "with --pattern full"),
+        (["--system", "gp-sparse", "--sub-block", "8"], "sub-block: given with system gp-sparse"),
+        (["--system", "gp-raw", "--interleave", "auto"], "interleave: given with system gp-raw"),
+        (["--system", "gp-flash", "--kernel", "plain"], "kernel: given with system gp-flash"),
+        (["--system", "dgl", "--kernel", "plain"], "kernel: given with system dgl"),
+        (["--system", "torchgt", "--kernel", "flex", "--device", "cpu"], "kernel: flex on a CPU"),
+        (["--system", "torchgt", "--kernel", "triton", "--device", "cpu"], "kernel: triton on a CPU"),
         (["--system", "dgl", "--precision", "bfloat16"], "precision: 'bfloat16' given"),
         (["--system", "torchgt", "--resume"], "resume: there is no"),
         (
@@ -128,3 +145,45 @@ def test_bad_input_is_one_line(arguments, told, tmp_path, capsys):
     assert error.startswith("netfold: error: ") and error.count("\n") == 1
     assert told in error
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["karate", "families:40"])
+def test_torchrun_gives_the_same_trajectory(tmp_path, graph):
+    run = [
+        *KARATE,
+        "--system",
+        "torchgt",
+        "--graph",
+        graph,
+        "--sub-block",
+        "8",
+        "--checkpoint-every",
+        "1",
+        "-o",
+    ]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "-m", "netfold", *run, str(tmp_path / "torchrun")]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr
+    theirs = json.loads((tmp_path / "torchrun" / "summary.json").read_text())
+    epochs = pd.read_parquet(tmp_path / "torchrun" / "epochs.parquet")
+    assert theirs["settings"]["workers"] == 2 and len(epochs) == 3
+    # The same layout, taken from its checkpoint, on processes that netfold starts: one more epoch, alike.
+    os.rename(tmp_path / "torchrun.checkpoint", tmp_path / "own.checkpoint")
+    run[run.index("--epochs") + 1] = "4"
+    assert netfold.main([*run, str(tmp_path / "own"), "--resume"]) == 0
+    own = pd.read_parquet(tmp_path / "own" / "epochs.parquet")
+    pd.testing.assert_frame_equal(own[:3], epochs)
+    settings = json.loads((tmp_path / "own" / "summary.json").read_text())["settings"]
+    for name in ("clusters", "sub_block", "tile_pays_from_pairs"):
+        assert settings[name] == theirs["settings"][name]
+    command[command.index("--workers") + 1] = "3"
+    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "workers: 3 given, but torchrun started 2 processes" in refused.stderr
+
+
+ROOT = Path(__file__).resolve().parents[4]

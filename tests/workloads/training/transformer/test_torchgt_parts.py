@@ -311,7 +311,17 @@ def test_beta_rises_while_the_loss_falls_and_returns_when_it_stalls():
     assert tuner.multiple < 10.0
     faster = Tuner(gap=2, smoothing=0.0)
     rates = [faster.observe(loss, seconds) for loss, seconds in ((10, 1), (9, 1), (8, 0.5))]
-    assert rates == [0.0, 1.0, 2.0]  # LDR is per second
+    assert rates == pytest.approx([0.0, 0.1, 2 / 9])  # a share of the loss per second
+
+
+def test_beta_stays_high_while_the_loss_falls_by_equal_shares_and_ends_at_the_true_layout():
+    tuner = Tuner()
+    seen = []
+    for epoch in range(100):
+        seen.append(tuner.multiple)
+        tuner.observe(0.05 + 2 * 0.93**epoch, 1.0)  # levels off at 0.05
+    assert np.mean(np.array(seen[10:30]) == 10.0) > 0.8
+    assert seen[-10:] == [0.0] * 10
 
 
 def test_a_fixed_beta_stays():
