@@ -6,6 +6,8 @@ import numpy.typing as npt
 _U8 = npt.NDArray[np.uint8]
 _U32 = npt.NDArray[np.uint32]
 _U64 = npt.NDArray[np.uint64]
+_I64 = npt.NDArray[np.int64]
+_Bool = npt.NDArray[np.bool_]
 
 class Region:
     @staticmethod
@@ -39,6 +41,8 @@ class Pool:
     def unpack(self, mbufs: _U32, data: _U8, ends: _U64) -> None: ...
     def write(self, mbufs: _U32, rows: _U8) -> None: ...
     def read(self, mbufs: _U32, rows: _U8) -> None: ...
+    def take(self, mbufs: _U32, rows: _U8, lengths: _I64) -> None: ...
+    def tally(self, mbufs: _U32, at: int, counts: _I64) -> None: ...
     def memory(self) -> _U8: ...
     mbufs_at: int
     buffers_at: int
@@ -58,6 +62,7 @@ class Port:
     address: Any  # six numbers
     id: int
     max_frame: int
+    wake_at: int
 
 class ShmPort(Port):
     def __init__(self, region: Region, side: int, socket: int) -> None: ...
@@ -78,4 +83,27 @@ class PcapPort(Port):
     def flush(self) -> None: ...
     at_end: bool
 
+def sort_by(mbufs: _U32, keys: _U32, sorted: _U32, starts: _U32) -> None: ...
+def make_uploads(
+    frames: _U8,
+    pattern: _U8,
+    layout: _I64,
+    slots: _I64,
+    rows: _I64,
+    values: npt.NDArray[np.int32],
+    first: int,
+) -> None: ...
+def take_results(
+    frames: _U8,
+    lengths: _I64,
+    patterns: _U8,
+    mask: _U8,
+    layout: _I64,
+    own_of: _I64,
+    expected: _I64,
+    rows: _I64,
+    done: _Bool,
+    totals: _I64,
+    left: _Bool,
+) -> tuple[int, int, int]: ...
 def wait(ports: list[Port], descriptors: list[int], timeout_ns: int) -> bool: ...

@@ -95,7 +95,7 @@ _WORDS = np.dtype(
     }
 )
 _VERSION_IHL = 4 << BITS["ipv4"]["version"].shift | IPV4_BYTES // 4
-_NOT_A_FRAGMENT = ~(1 << 14) & 0xFFFF  # of flags_fragment, all but "don't fragment" must be 0 (RFC 791)
+NOT_A_FRAGMENT = ~(1 << 14) & 0xFFFF  # of flags_fragment, all but "don't fragment" must be 0 (RFC 791)
 
 
 def blank(count: int) -> npt.NDArray[np.void]:
@@ -159,7 +159,7 @@ def valid(frames: npt.NDArray[np.void], lengths: npt.ArrayLike) -> npt.NDArray[n
     fine &= frames["ethernet"]["type"] == ETHERTYPE_IPV4
     fine &= ip["version_ihl"] == _VERSION_IHL
     fine &= ip["length"] == FRAME_BYTES - ETHERNET_BYTES
-    fine &= (ip["flags_fragment"] & _NOT_A_FRAGMENT) == 0
+    fine &= (ip["flags_fragment"] & NOT_A_FRAGMENT) == 0
     fine &= ip["protocol"] == PROTOCOL_UDP
     fine &= udp["dst"] == AGGREGATION_PORT
     fine &= udp["length"] == FRAME_BYTES - ETHERNET_BYTES - IPV4_BYTES

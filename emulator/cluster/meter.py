@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from emulator.cluster.faults import LinkFaults, Span
 from emulator.host import Capture, EthDev, FaultEthDev, Faults, Mbufs
@@ -15,7 +14,7 @@ from emulator.host.wrapper import Wrapper
 from emulator.wire import OFFSETS
 
 NOT_BEGUN = 0
-_KIND = np.dtype({"names": ["kind"], "formats": ["u1"], "offsets": [OFFSETS["agg"]], "itemsize": 64})
+_KIND_AT = OFFSETS["agg"]
 
 
 class Meter(Wrapper):
@@ -39,36 +38,33 @@ class Meter(Wrapper):
         self.lost = 0
 
     def _is_down(self, spans: Sequence[Span]) -> bool:
-        origin = self.origin() if spans else NOT_BEGUN
+        origin = self.origin()
         now = time.monotonic_ns() - origin
         return origin != NOT_BEGUN and any(first <= now < last for first, last in spans)
 
-    def _kinds(self, mbufs: Mbufs) -> npt.NDArray[np.int64]:
-        pool = self._pool()
-        kinds = pool.view(_KIND)["kind"][mbufs]
-        long = pool.meta["data_len"][mbufs] > OFFSETS["agg"]
-        return np.bincount(np.where(long, kinds, 0), minlength=256)
-
     def tx_burst(self, mbufs: Mbufs) -> int:
-        if self._is_down(self.down[0]):
-            self.sent += self._kinds(mbufs)
+        pool = self._pool()
+        pool.native.tally(mbufs, _KIND_AT, self.sent)
+        if self.down[0] and self._is_down(self.down[0]):
             self.lost += len(mbufs)
-            self._pool().free(mbufs)
+            pool.free(mbufs)
             return len(mbufs)
-        kinds = self._pool().view(_KIND)["kind"][mbufs]
         sent = self.inner.tx_burst(mbufs)
-        self.sent += np.bincount(kinds[:sent], minlength=256)
+        if sent < len(mbufs):
+            rest = np.zeros(256, np.int64)
+            pool.native.tally(mbufs[sent:], _KIND_AT, rest)
+            self.sent -= rest
         return sent
 
     def rx_burst(self, count: int = 32) -> Mbufs:
         got = self.inner.rx_burst(count)
         if not len(got):
             return got
-        if self._is_down(self.down[1]):
+        if self.down[1] and self._is_down(self.down[1]):
             self.lost += len(got)
             self._pool().free(got)
             return got[:0]
-        self.received += self._kinds(got)
+        self._pool().native.tally(got, _KIND_AT, self.received)
         return got
 
     def xstats(self) -> dict[str, int]:

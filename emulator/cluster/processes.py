@@ -28,16 +28,16 @@ from emulator.cluster.meter import NOT_BEGUN, Meter, cluster_port
 from emulator.cluster.settings import Settings
 from emulator.cluster.station import Station
 from emulator.cluster.topology import Topology
-from emulator.cluster.worker import Shared, WorkerSetup, WorkerState, worker_main
+from emulator.cluster.worker import SLOTS, Shared, WorkerSetup, WorkerState, worker_main
 from emulator.host import EthDev, Lcore, LcoreError, ShmEnd, ShmLink
 from emulator.switch import EngineSwitch
+from emulator.wire import FRAME_BYTES
 from p4.control.adjacency import needs
 from p4.control.fabric import Switch
 from p4.control.switchgnn import EVENTS, SwitchJob, build_switch, install, resume, take_turn
 from p4.targets import Target
 from workloads.plan import Plan
 
-SLOTS = 1024
 AWAY_S = 0.02  # how long a restarted switch is away
 AGAIN_NS = 50_000_000  # until a restarted switch is told again what is complete; then twice as long, ...
 SILENT_S = 2.0  # a worker that does not answer for so long is silent
@@ -86,7 +86,8 @@ class ProcessCluster:
                 for other in switch.links:
                     pair = frozenset((switch.name, other))
                     if pair not in self._links:
-                        self._links[pair] = ShmLink(slots=SLOTS, name=f"netfold-{switch.name}-{other}")
+                        name = f"netfold-{switch.name}-{other}"
+                        self._links[pair] = ShmLink(slots=SLOTS, mtu=FRAME_BYTES, name=name)
             for switch in topology.switches:
                 self._start_switch(switch, library)
             self._start_workers(int(self._random.integers(2**63)))

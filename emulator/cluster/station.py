@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from emulator.protocol.dcqcn import DcqcnConfig
 from emulator.protocol.endpoint import Endpoint, Timing
-from emulator.protocol.frames import Frames, Job
+from emulator.protocol.frames import Bytes, Job, as_bytes, as_frames
 from emulator.protocol.layout import Share
 from emulator.protocol.loader import Ints, Loader
-from emulator.wire import FRAME, FRAME_BYTES, PacketType
+from emulator.wire import FRAME_BYTES, PacketType
 from p4.control.adjacency import Array
 from workloads.plan import Plan
 
-Bytes = npt.NDArray[np.uint8]
 LOAD_RTO_NS = 50_000_000
 
 
@@ -50,7 +49,7 @@ class Station:
     @property
     def loading(self) -> bool:
         """Whether the switch does not have everything yet."""
-        return not all(loader.done for loader in self.loaders)
+        return any(not loader.done for loader in self.loaders)
 
     @property
     def error(self) -> str | None:
@@ -60,7 +59,10 @@ class Station:
 
     def receive(self, frames: Bytes, lengths: npt.NDArray[np.integer], now_ns: int) -> None:
         """A burst; shorter frames are filled up with zeros, longer ones cut."""
-        rows = as_frames(frames)
+        rows = as_frames(_of_size(frames))
+        if len(self.endpoints) == 1 and not self.loading:
+            self.endpoint.receive(rows, lengths, now_ns)
+            return
         agg = rows["agg"]
         if self.loading:
             loads = agg["type"] == PacketType.LOAD
@@ -115,17 +117,11 @@ class Station:
         return not self.loading and self.endpoint.idle
 
 
-def as_frames(raw: Bytes) -> Frames:
-    """uint8[n, size] as FRAME[n]; the frames' own lengths tell how much of each is real."""
-    if raw.shape[1] != FRAME_BYTES:
-        sized = np.zeros((len(raw), FRAME_BYTES), np.uint8)
-        most = min(raw.shape[1], FRAME_BYTES)
-        sized[:, :most] = raw[:, :most]
-        raw = sized
-    rows: Frames = np.ascontiguousarray(raw).reshape(-1).view(FRAME)
-    return rows
-
-
-def as_bytes(frames: Frames) -> Bytes:
-    """FRAME[n] as uint8[n, FRAME_BYTES]."""
-    return np.ascontiguousarray(frames).view(np.uint8).reshape(len(frames), FRAME_BYTES)
+def _of_size(raw: Bytes) -> Bytes:
+    """Frames filled up or cut to FRAME_BYTES; their own lengths tell how much of each is real."""
+    if raw.shape[1] == FRAME_BYTES:
+        return raw
+    sized = np.zeros((len(raw), FRAME_BYTES), np.uint8)
+    most = min(raw.shape[1], FRAME_BYTES)
+    sized[:, :most] = raw[:, :most]
+    return sized

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import select
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.cluster.meter import Meter
-from emulator.cluster.station import Station, as_frames
+from emulator.cluster.station import Station
 from emulator.host import EthDev, Mbufs, Mempool, ShmEnd, ShmEthDev, wait
 from emulator.protocol.endpoint import NEVER
 from emulator.wire import FRAME_BYTES
@@ -22,8 +23,11 @@ from workloads.plan import Plan
 
 RX_BURST = 256  # larger bursts than the wire's make the work per burst count less
 POOL = 4096
+SLOTS = 1024  # of the ring to the switch
+LEAST_FULL_NS, MOST_FULL_NS = 100_000, 20_000_000  # until the next look whether a full ring has room
+# The longest wait for a burst to become whole, as a NIC's rx-usecs: this part of an exchange's time so far.
+COALESCE_SHARE, LEAST_COALESCE_NS, MOST_COALESCE_NS = 4, 200_000, 10_000_000
 Number = TypeVar("Number", np.int32, np.int64)
-_RAW = np.dtype(("u1", FRAME_BYTES))
 
 
 class Shared:
@@ -87,6 +91,10 @@ class _Worker:
         self.unsent: Mbufs = np.empty(0, np.uint32)
         self.busy = self.told = self.propagating = False
         self.command = 0  # the last one that something was begun for
+        self.quiet = False  # nothing came while it slept last
+        self.since_full, self.full_ns, self.full_until_ns = 0, LEAST_FULL_NS, 0
+        self.told_something = select.poll()
+        self.told_something.register(pipe, select.POLLIN)
 
     def run(self) -> None:
         turn = 0
@@ -94,25 +102,38 @@ class _Worker:
             turn += 1
             moved = self._receive() | self._send()
             self._tell()
-            if (not moved or turn % 32 == 0) and self.pipe.poll():
+            if (not moved or turn % 32 == 0) and self.told_something.poll(0):
                 self._command(self.pipe.recv())
             elif not moved:
-                now = time.monotonic_ns()
-                wake = self.station.wake_ns(now) if self.busy else NEVER
-                left = 0.0001 if len(self.unsent) else min(0.5, max(0, wake - now) / 1e9)
-                if left > 0:
-                    wait([self.port], left, descriptors=[self.pipe.fileno()])
+                self._sleep()
+            if moved:
+                self.quiet = False
+
+    def _sleep(self) -> None:
+        """Until there is something to do; while much is to come, until a burst of it is there."""
+        now = time.monotonic_ns()
+        wake = self.station.wake_ns(now) if self.busy else NEVER
+        if len(self.unsent):
+            wake = max(self.full_until_ns, now)
+        left = min(0.5, (wake - now) / 1e9)
+        if left <= 0:
+            return
+        burst = 1
+        if self.busy and not self.quiet:
+            burst = min(RX_BURST, self.station.endpoint.awaited)
+        if burst > 1:
+            share = (now - self.station.endpoint.entered_ns) // COALESCE_SHARE
+            left = min(left, max(LEAST_COALESCE_NS, min(MOST_COALESCE_NS, share)) / 1e9)
+        self.port.coalesce(burst)
+        # If nothing came for so long, the next sleep ends with the first frame.
+        self.quiet = not wait([self.port], left, descriptors=[self.pipe.fileno()])
 
     def _receive(self) -> bool:
         mbufs = self.port.rx_burst(RX_BURST)
         if not len(mbufs):
             return False
-        lengths = self.pool.lengths(mbufs).astype(np.int64)
-        raw = self.pool.read(mbufs, _RAW)
-        self.pool.free(mbufs)
-        self.station.receive(
-            as_frames(raw).view(np.uint8).reshape(-1, FRAME_BYTES), lengths, time.monotonic_ns()
-        )
+        frames, lengths = self.pool.take(mbufs, FRAME_BYTES)
+        self.station.receive(frames, lengths, time.monotonic_ns())
         return True
 
     def _send(self) -> bool:
@@ -126,9 +147,23 @@ class _Worker:
             if not len(self.unsent):  # all buffers are held back by faults: as lost on the way
                 return False
             self.pool.write(self.unsent, frames)
+        elif time.monotonic_ns() < self.full_until_ns:
+            return False
         sent = self.port.tx_burst(self.unsent)
         self.unsent = self.unsent[sent:]
+        self.since_full += sent
+        if len(self.unsent):
+            self._full()
         return sent > 0
+
+    def _full(self) -> None:
+        """The ring is full: wait so long that about a quarter of it is free then."""
+        if self.since_full < SLOTS // 8:
+            self.full_ns = min(2 * self.full_ns, MOST_FULL_NS)
+        elif self.since_full > SLOTS // 2:
+            self.full_ns = max(self.full_ns // 2, LEAST_FULL_NS)
+        self.since_full = 0
+        self.full_until_ns = time.monotonic_ns() + self.full_ns
 
     def _tell(self) -> None:
         if not self.busy or self.told:

@@ -119,6 +119,10 @@ class EthDev(ABC):
     def mtu(self, size: int) -> None: ...
 
     @abstractmethod
+    def coalesce(self, packets: int) -> None:
+        """Let `wait` sleep until so many packets are there (a NIC's rx-frames), where the driver can tell."""
+
+    @abstractmethod
     def waited_for(self) -> tuple[list[_host.Port], list[int], int | None]:
         """For `wait`: native ports, further descriptors, and the time (ns, monotonic) something falls due."""
 
@@ -211,6 +215,10 @@ class NativeEthDev(EthDev):
             raise RuntimeError(f"{self.name}: stop it before changing its MTU")
         self._mtu = size
 
+    def coalesce(self, packets: int) -> None:
+        if self.native is not None:
+            self.native.wake_at = packets
+
     def waited_for(self) -> tuple[list[_host.Port], list[int], int | None]:
         return ([self.native] if self.native is not None else []), [], None
 
@@ -218,7 +226,7 @@ class NativeEthDev(EthDev):
 def wait(ports: Sequence[EthDev], timeout_s: float, *, descriptors: Sequence[int] = ()) -> bool:
     """Sleep until a packet may be there, a descriptor is readable, or `timeout_s` is over. False: it is over.
 
-    Costs no CPU meanwhile. True does not promise a packet.
+    Costs no CPU meanwhile. True does not promise a packet, nor False that there is none after `coalesce`.
     """
     natives: list[_host.Port] = []
     fds = list(descriptors)

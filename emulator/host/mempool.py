@@ -114,6 +114,12 @@ class Mempool:
         self.native.read(mbufs, _rows(out))
         return out
 
+    def take(self, mbufs: Mbufs, size: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """uint8[n, size], copies of the frames' first bytes, and all bytes of each; frees the buffers."""
+        rows, lengths = np.empty((len(mbufs), size), np.uint8), np.empty(len(mbufs), np.int64)
+        self.native.take(mbufs, rows, lengths)
+        return rows, lengths
+
     def pack(self, mbufs: Mbufs) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
         """The frames' bytes one after the other, and where each ends."""
         data = np.empty(int(self.lengths(mbufs).sum(dtype=np.int64)), np.uint8)

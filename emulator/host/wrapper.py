@@ -62,5 +62,8 @@ class Wrapper(EthDev):
     def mtu(self, size: int) -> None:
         self.inner.mtu = size
 
+    def coalesce(self, packets: int) -> None:
+        self.inner.coalesce(packets)
+
     def waited_for(self) -> tuple[list[_host.Port], list[int], int | None]:
         return self.inner.waited_for()

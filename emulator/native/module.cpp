@@ -12,6 +12,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "frames.hpp"
 #include "packet_port.hpp"
 #include "pcap_port.hpp"
 #include "pool.hpp"
@@ -32,6 +33,8 @@ using Rows = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::devi
 using RowsOut = nb::ndarray<std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Ends = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using EndsOut = nb::ndarray<std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T, int dimensions>
+using Array = nb::ndarray<T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
 
 void bind_region(nb::module_& m) {
     nb::class_<Region>(m, "Region", "Unnamed shared memory (memfd).")
@@ -110,6 +113,90 @@ void read_rows(Pool& pool, Numbers mbufs, RowsOut rows) {
     }
 }
 
+// As read_rows, with all lengths; and the mbufs are free again.
+void take_rows(Pool& pool, Numbers mbufs, RowsOut rows, Array<std::int64_t, 1> lengths) {
+    if (rows.shape(0) != mbufs.size() || lengths.size() != mbufs.size()) {
+        throw std::invalid_argument("take: as many rows and lengths as mbufs");
+    }
+    read_rows(pool, mbufs, rows);
+    for (std::size_t i = 0; i < mbufs.size(); ++i) lengths.data()[i] = pool.mbuf(mbufs.data()[i]).data_len;
+    pool.release(mbufs.data(), mbufs.size());
+}
+
+// Counts the frames by their byte `at`; one that does not reach so far by 0.
+void tally(Pool& pool, Numbers mbufs, std::size_t at, Array<std::int64_t, 1> counts) {
+    pool.check(mbufs.data(), mbufs.size());
+    if (counts.size() != 256) throw std::invalid_argument("tally: 256 counts");
+    for (std::size_t i = 0; i < mbufs.size(); ++i) {
+        const std::uint32_t index = mbufs.data()[i];
+        ++counts.data()[at < pool.mbuf(index).data_len ? pool.data(index)[at] : 0];
+    }
+}
+
+// `mbufs` sorted by their `keys` (below `starts`' size - 1), in their order otherwise; key k's are starts[k] to
+// starts[k + 1].
+void sort_by(Numbers mbufs, Numbers keys, NumbersOut sorted, NumbersOut starts) {
+    if (keys.size() != mbufs.size() || sorted.size() != mbufs.size() || starts.size() < 2) {
+        throw std::invalid_argument("sort_by: as many keys and places as mbufs");
+    }
+    const std::size_t most = starts.size() - 1;
+    std::fill_n(starts.data(), starts.size(), 0);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (keys.data()[i] >= most) throw std::invalid_argument("sort_by: a key is too large");
+        ++starts.data()[keys.data()[i] + 1];
+    }
+    for (std::size_t k = 0; k < most; ++k) starts.data()[k + 1] += starts.data()[k];
+    for (std::size_t i = 0; i < keys.size(); ++i) sorted.data()[starts.data()[keys.data()[i]]++] = mbufs.data()[i];
+    for (std::size_t k = most; k > 0; --k) starts.data()[k] = starts.data()[k - 1];
+    starts.data()[0] = 0;
+}
+
+Layout layout_of(const Array<const std::int64_t, 1>& numbers) {
+    if (numbers.size() != 8) throw std::invalid_argument("a layout is 8 numbers");
+    const std::int64_t* n = numbers.data();
+    return {n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]};
+}
+
+void bind_frames(nb::module_& m) {
+    m.def(
+        "make_uploads",
+        [](RowsOut frames, Bytes pattern, Array<const std::int64_t, 1> layout, Array<const std::int64_t, 1> slots,
+           Array<const std::int64_t, 1> rows, Array<const std::int32_t, 3> values, std::size_t first) {
+            const Layout where = layout_of(layout);
+            if (pattern.size() != frames.shape(1) || rows.size() != slots.size() ||
+                std::int64_t(values.shape(2)) != where.number) {
+                throw std::invalid_argument("make_uploads: the arrays do not fit together");
+            }
+            make_uploads(frames.data(), frames.shape(0), frames.shape(1), where,
+                         {pattern.data(), slots.data(), rows.data(), slots.size(), values.data(), values.shape(0),
+                          values.shape(1)},
+                         first);
+        },
+        "frames"_a, "pattern"_a, "layout"_a, "slots"_a, "rows"_a, "values"_a, "first"_a);
+    m.def(
+        "take_results",
+        [](Rows frames, Array<const std::int64_t, 1> lengths, Rows patterns, Bytes mask,
+           Array<const std::int64_t, 1> layout, Array<const std::int64_t, 1> own_of,
+           Array<const std::int64_t, 1> expected, Array<const std::int64_t, 1> rows, Array<bool, 2> done,
+           Array<std::int64_t, 3> totals, Array<bool, 1> left) {
+            const Layout where = layout_of(layout);
+            if (lengths.size() != frames.shape(0) || left.size() != frames.shape(0) || mask.size() != patterns.shape(1) ||
+                rows.size() != expected.size() || done.shape(0) != expected.size() || done.shape(1) != totals.shape(1) ||
+                std::int64_t(totals.shape(2)) != where.number) {
+                throw std::invalid_argument("take_results: the arrays do not fit together");
+            }
+            const Results into{patterns.data(), patterns.shape(0), mask.data(),     mask.size(),
+                               own_of.data(),   own_of.size(),     expected.data(), rows.data(),
+                               expected.size(), done.data(),       totals.data(),   totals.shape(0),
+                               totals.shape(1)};
+            const Taken taken = take_results(frames.data(), lengths.data(), frames.shape(0), frames.shape(1), where, into,
+                                             left.data());
+            return nb::make_tuple(taken.added, taken.copies, taken.saturated);
+        },
+        "frames"_a, "lengths"_a, "patterns"_a, "mask"_a, "layout"_a, "own_of"_a, "expected"_a, "rows"_a, "done"_a,
+        "totals"_a, "left"_a);
+}
+
 void bind_pool(nb::module_& m) {
     nb::class_<Pool>(m, "Pool", "Packet buffers in shared memory.")
         .def_static("create", &Pool::create, "count"_a, "data_room"_a, "name"_a, "huge"_a)
@@ -122,6 +209,8 @@ void bind_pool(nb::module_& m) {
         .def("unpack", &unpack)
         .def("write", &write_rows)
         .def("read", &read_rows)
+        .def("take", &take_rows)
+        .def("tally", &tally)
         .def("memory",
              [](Pool& p) {
                  auto* kept = new std::shared_ptr<Region>(p.region());
@@ -166,7 +255,8 @@ void bind_ports(nb::module_& m) {
         .def_rw("promiscuous", &Port::promiscuous)
         .def_rw("address", &Port::address)
         .def_rw("id", &Port::id)
-        .def_rw("max_frame", &Port::max_frame);
+        .def_rw("max_frame", &Port::max_frame)
+        .def_rw("wake_at", &Port::wake_at);
     nb::class_<ShmPort, Port>(m, "ShmPort", "One end of a link in shared memory.")
         .def(nb::init<std::shared_ptr<Region>, int, int>(), "region"_a, "side"_a, "socket"_a)
         .def_static("create_link", &ShmPort::create_link, "slots"_a, "frame_bytes"_a, "name"_a, "huge"_a)
@@ -181,6 +271,7 @@ void bind_ports(nb::module_& m) {
         .def("write", [](PcapPort& p, Pool& pool, Numbers v) { p.write(pool, v.data(), v.size()); })
         .def("flush", &PcapPort::flush)
         .def_prop_ro("at_end", &PcapPort::at_end);
+    m.def("sort_by", &sort_by, "mbufs"_a, "keys"_a, "sorted"_a, "starts"_a);
     m.def(
         "wait",
         [](const std::vector<Port*>& ports, const std::vector<int>& descriptors, std::int64_t timeout_ns) {
@@ -199,4 +290,5 @@ NB_MODULE(_host, m) {
     netfold::host::bind_ring(m);
     netfold::host::bind_pool(m);
     netfold::host::bind_ports(m);
+    netfold::host::bind_frames(m);
 }

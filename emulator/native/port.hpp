@@ -32,7 +32,7 @@ class Port {
 
     // For sleeping: readable once there may be packets; -1 if the port never has to be waited for.
     virtual int descriptor() const = 0;
-    // False: there is a packet already. True: descriptor() will tell.
+    // False: there are packets already. True: descriptor() will tell.
     virtual bool arm() = 0;
     virtual void disarm(bool readable) = 0;
 
@@ -41,6 +41,7 @@ class Port {
     std::array<std::uint8_t, 6> address{};
     std::uint16_t id = 0;
     std::uint32_t max_frame = 1514;  // MTU and Ethernet header
+    std::uint32_t wake_at = 1;       // packets that end a sleep (a driver may take fewer for enough)
 
    protected:
     // Copies one packet into an mbuf. False (and counted): not for us, or too long.

@@ -107,9 +107,11 @@ std::size_t ShmPort::send(Pool& pool, const std::uint32_t* mbufs, std::size_t co
     stats.tx_full += count - taken;
     if (put) {
         ring.tail.store(tail + put, std::memory_order_release);
-        // Either the reader, having said it sleeps, sees the new tail, or we see that it sleeps.
+        // Either the reader, having said it sleeps, sees the new tail, or we see that it sleeps. (A head that is not
+        // the newest makes more of what is there, never less.)
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (ring.asleep.load(std::memory_order_relaxed) && ring.asleep.exchange(0)) {
+        const std::uint32_t wants = ring.asleep.load(std::memory_order_relaxed);
+        if (wants && used(ring) >= wants && ring.asleep.exchange(0)) {
             const char byte = 1;
             ::send(socket_, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);  // a full socket wakes as well
             ++stats.wakeups_sent;
@@ -121,9 +123,10 @@ std::size_t ShmPort::send(Pool& pool, const std::uint32_t* mbufs, std::size_t co
 
 bool ShmPort::arm() {
     Ring& ring = header_->rings[in_];
-    ring.asleep.store(1, std::memory_order_relaxed);
+    const std::uint32_t wanted = std::clamp<std::uint32_t>(wake_at, 1, slots_ / 2);
+    ring.asleep.store(wanted, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    return used(ring) == 0;
+    return used(ring) < wanted;
 }
 
 void ShmPort::disarm(bool readable) {

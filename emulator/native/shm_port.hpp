@@ -1,8 +1,8 @@
 // One end of a link of shared memory between two processes: a ring of frames each way, as memif has it.
 //
-// A reader that finds its ring empty says so (`asleep`), looks once more and sleeps on its end of a socket pair; a
-// writer that sees the mark takes it away and sends one byte. So an idle link costs nothing and a busy one no system
-// call. If the other process is gone the socket says that too.
+// A reader that finds its ring empty says so (`asleep`: how many frames it wants to be woken for), looks once more and
+// sleeps on its end of a socket pair; a writer that sees so many there takes the mark away and sends one byte. So an
+// idle link costs nothing and a busy one no system call. If the other process is gone the socket says that too.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class ShmPort final : public Port {
     struct Ring {
         alignas(64) std::atomic<std::uint32_t> tail;  // written by the sender
         alignas(64) std::atomic<std::uint32_t> head;  // written by the receiver
-        alignas(64) std::atomic<std::uint32_t> asleep;
+        alignas(64) std::atomic<std::uint32_t> asleep;  // 0: the receiver is awake
     };
     struct Header {
         std::uint64_t magic;

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator import wire
+from emulator.protocol import native
 from emulator.protocol.counters import Counters
 from emulator.protocol.dcqcn import DcqcnConfig, NotificationPoint
 from emulator.protocol.frames import (
@@ -77,6 +78,7 @@ class Endpoint:
         self.state = State.IDLE
         self.counters = Counters()
         self.rtt = RttEstimator(timing.rto_min_ns, timing.rto_max_ns)
+        self._first_rtt = RttEstimator(timing.rto_min_ns, timing.rto_max_ns)  # of first barriers
         self.round = 0
         self.exchange: Exchange | None = None
         self.error: str | None = None
@@ -91,11 +93,14 @@ class Endpoint:
         self.passed = (0, READY)  # the last barrier known to be complete
         self._asked_ns = self._due_ns = 0
         self.progress_ns = 0  # when anything new happened last
+        self.entered_ns = 0  # when the exchange began
         self._resent = False
         self._outstanding = 0
         self._share: Share | None = None
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
+        self._results = np.zeros((0, 0), np.uint8)  # what this exchange's results look like
+        self._nothing = self._maker.make(PacketType.DONE, self._maker.switch, 0)
 
     # ---- told by the worker
 
@@ -138,6 +143,17 @@ class Endpoint:
         return self._barrier if self.state is State.WAITING else None
 
     @property
+    def awaited(self) -> int:
+        """Frames that have to come before there is anything to decide: to wake for fewer is no use."""
+        if self._receiver is None or self.exchange is None:
+            return 1
+        if self.state is State.UPLOADING:
+            return max(1, self._receiver.pending)
+        if self.state is State.WAITING and self._at_first:
+            return self._receiver.pending + 1
+        return 1
+
+    @property
     def lacks(self) -> tuple[int, ...]:
         """The workers whose contributions it has pulled and does not have."""
         if self.state is not State.COLLECTING or self._outstanding <= 0:
@@ -161,6 +177,20 @@ class Endpoint:
 
     def receive(self, frames: Frames, lengths: npt.NDArray[np.integer], now_ns: int) -> None:
         """A burst arrived: FRAME[n] and the bytes received of each."""
+        if self._receiver is not None and self._receiver.exchange.in_network:
+            new, copies, saturated, left = native.take_results(
+                frames, lengths, self._results, self._receiver
+            )
+            self.counters.results += new
+            self.counters.duplicates += copies
+            self.counters.saturated += saturated
+            if new:
+                self._progressed(now_ns)
+                self._advance(now_ns)
+            if not left.any():
+                return
+            if new or copies:
+                frames, lengths = frames[left], lengths[left]
         got = self._gate.admit(frames, lengths)
         if not len(got):
             return
@@ -205,11 +235,10 @@ class Endpoint:
                 self.counters.dropped["stale"] += 1
             else:
                 self.counters.completions += 1
-                block = -1 if self.exchange is None else self.exchange.number
                 # Karn, for everybody's sake: the report that completed this says whether its worker had to
-                # recover. (The first barrier waits for others' uploads.)
-                if not (self._resent or flags & wire.RESEND or number == sending(block)):
-                    self.rtt.measured(now_ns - self._asked_ns)
+                # recover. (The first barrier waits for others' uploads, so it has times of its own.)
+                if not (self._resent or flags & wire.RESEND):
+                    (self._first_rtt if self._at_first else self.rtt).measured(now_ns - self._asked_ns)
                 self._completed(now_ns)
 
     def _by_position(self, got: Arrived, now_ns: int) -> None:
@@ -258,11 +287,17 @@ class Endpoint:
         if pulls.any():
             self._intake.pulls(got.keep(pulls), exchange, sender)
         if new:
-            self.progress_ns = now_ns
-            self.rtt.progressed()
-            if self.state is State.COLLECTING and receiver.pending and self._outstanding <= 0:
-                self._due_ns = min(self._due_ns, now_ns) if receiver.bypassed.any() else self._due_ns
+            self._progressed(now_ns)
         self._advance(now_ns)
+
+    def _progressed(self, now_ns: int) -> None:
+        """Results or contributions came that were not here yet."""
+        receiver = self._receiver
+        assert receiver is not None
+        self.progress_ns = now_ns
+        self.rtt.progressed()
+        if self.state is State.COLLECTING and receiver.pending and self._outstanding <= 0:
+            self._due_ns = min(self._due_ns, now_ns) if receiver.bypassed.any() else self._due_ns
 
     def _answered(self, new: int, now_ns: int) -> None:
         """`new` contributions came; the first answer to a pull that was not sent again is a round trip."""
@@ -301,7 +336,7 @@ class Endpoint:
             out += self._control
             self._control = []
         if not out:
-            return self._maker.make(PacketType.DONE, self._maker.switch, 0)
+            return self._nothing
         return join(out)
 
     def wake_ns(self, now_ns: int) -> int:
@@ -325,7 +360,10 @@ class Endpoint:
         self.exchange = self._share.exchange(number)
         self._receiver = Receiver(self.exchange, self._totals)
         self._sender = Sender(self._maker, self.exchange, self.round, self._values, self._dcqcn)
+        if self.exchange.in_network:
+            self._results = native.result_patterns(self.job, self.exchange, self.round)
         self.state = State.UPLOADING
+        self.entered_ns = now_ns
         self._outstanding = 0
         early, self._early = self._early, []
         for frames in early:
@@ -363,7 +401,18 @@ class Endpoint:
             )
         )
         self.counters.reports += 1
-        self._due_ns = now_ns + self.rtt.timeout_ns
+        self._due_ns = now_ns + self._timer.timeout_ns
+
+    @property
+    def _at_first(self) -> bool:
+        """Whether the barrier that is waited for is an exchange's first."""
+        number = self._barrier[1]
+        return number != READY and self.exchange is not None and number == sending(self.exchange.number)
+
+    @property
+    def _timer(self) -> RttEstimator:
+        """Times the barrier that is waited for."""
+        return self._first_rtt if self._at_first and self._first_rtt.started(self.rtt) else self.rtt
 
     def _completed(self, now_ns: int) -> None:
         """The barrier that was waited for is complete."""
@@ -399,7 +448,7 @@ class Endpoint:
             self._resent = True
             self.counters.timeouts += 1
             self.counters.reports_resent += 1
-            self.rtt.timed_out()
+            self._timer.timed_out()
             self._send_report(now_ns, wire.RESEND)
         else:
             self._pull(now_ns)

@@ -10,21 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator import wire
-from emulator.wire import PacketType
+from emulator.wire import FRAME, FRAME_BYTES, PacketType
 from p4.control.adjacency import MOST_BLOCKS, READY, finishing, sending
 from p4.control.fabric import FIRST_SOURCE_PORT
 
 Frames = npt.NDArray[np.void]
+Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 __all__ = [
     "FIRST_SOURCE_PORT",
     "MOST_BLOCKS",
     "READY",
     "Arrived",
+    "Bytes",
     "FrameMaker",
     "Frames",
     "Ints",
     "Job",
+    "as_bytes",
+    "as_frames",
     "finishing",
     "join",
     "sending",
@@ -97,13 +101,20 @@ class FrameMaker:
         return frames
 
 
+def as_frames(raw: Bytes) -> Frames:
+    """uint8[n, FRAME_BYTES] as FRAME[n], in place if its bytes lie together. (A `view` would cost more.)"""
+    frames: Frames = np.ndarray(len(raw), FRAME, np.ascontiguousarray(raw))
+    return frames
+
+
+def as_bytes(frames: Frames) -> Bytes:
+    """FRAME[n] as uint8[n, FRAME_BYTES], in place if its bytes lie together."""
+    return np.ndarray((len(frames), FRAME_BYTES), np.uint8, np.ascontiguousarray(frames))
+
+
 def join(parts: Sequence[Frames]) -> Frames:
     """Bursts as one. (numpy.concatenate would turn the fields to this machine's byte order.)"""
-    if len(parts) == 1:
-        return parts[0]
-    raw = np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts])
-    frames: Frames = raw.view(wire.FRAME)
-    return frames
+    return parts[0] if len(parts) == 1 else as_frames(np.concatenate([as_bytes(part) for part in parts]))
 
 
 class Arrived:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator import wire
+from emulator.protocol import native
 from emulator.protocol.dcqcn import DcqcnConfig, ReactionPoint
 from emulator.protocol.frames import FrameMaker, Frames, sending
 from emulator.protocol.layout import Exchange, Ints
@@ -59,6 +60,7 @@ class Sender:
         self.uploads, self.answers = Flow(config), Flow(config)
         self.next = 0
         self._replies: Ints = np.zeros((0, 3), np.int64)  # (worker, own, chunk)
+        self._pattern = native.upload_pattern(maker, exchange, round_)
 
     @property
     def all_sent(self) -> bool:
@@ -75,11 +77,12 @@ class Sender:
         count = min(self.uploads.allowed(now_ns, room), self.exchange.uploads - self.next)
         if count <= 0:
             return None
-        at, chunk = np.divmod(np.arange(self.next, self.next + count), self.exchange.chunks)
+        first = self.next
         self.next += count
         self.uploads.sent(count, now_ns)
         if self.exchange.in_network:
-            return self._frames(PacketType.UPLOAD, self.maker.switch, at, chunk, 0)
+            return native.make_uploads(self._pattern, self.exchange, self.values, first, count)
+        at, chunk = np.divmod(np.arange(first, self.next), self.exchange.chunks)
         own, to = self.exchange.sends_to[at].T
         return self._frames(PacketType.DIRECT, to, own, chunk, BYPASS)
 
@@ -100,7 +103,7 @@ class Sender:
         self.answers.sent(count, now_ns)
         return self._frames(PacketType.DIRECT, worker, own, chunk, RESEND | PULL)
 
-    def _frames(self, kind: PacketType, to: int | Ints, own: Ints, chunk: Ints, flags: int) -> Frames:
+    def _frames(self, kind: PacketType, to: Ints, own: Ints, chunk: Ints, flags: int) -> Frames:
         exchange = self.exchange
         return self.maker.make(
             kind, to, len(own), flags, round=self.round, block=sending(exchange.number),

@@ -14,6 +14,7 @@ dropped and counted. The process sleeps while nothing comes, and dies with its p
 from __future__ import annotations
 
 import contextlib
+import select
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from emulator import _host
 from emulator.host.ethdev import BURST, EthDev, wait
 from emulator.host.lcore import Lcore, LcoreError
 from emulator.host.mempool import NONE, Mempool
@@ -232,6 +234,8 @@ class _Loop:
     def __init__(self, engine: Engine, setup: _Setup, pipe: Connection) -> None:
         self.engine = engine
         self.pipe = pipe
+        self.asked = select.poll()
+        self.asked.register(pipe, select.POLLIN)
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         most = max((end.frame_bytes for end in setup.ends.values()), default=64)
         # Room for a burst from every port and for what comes out, in pieces; and for all that waits.
@@ -268,14 +272,15 @@ class _Loop:
                 self.transmit(number, self.queues.pop(number))
             if not len(mbufs) and self.engine.next_due_ns() is not None:
                 self.release()
-            if (not len(mbufs) or turn % 16 == 0) and self.pipe.poll():
+            if (not len(mbufs) or turn % 16 == 0) and self.asked.poll(0):
                 self.answer()
             elif not len(mbufs):
                 self.sleep()
 
     def receive(self) -> npt.NDArray[np.uint32]:
         """A burst from each port."""
-        return np.concatenate([port.rx_burst(BURST) for port in self.ports.values()])
+        bursts = [got for port in self.ports.values() if len(got := port.rx_burst(BURST))]
+        return np.concatenate(bursts) if bursts else NONE
 
     def forward(self, mbufs: npt.NDArray[np.uint32]) -> None:
         """One batch through the engine."""
@@ -309,8 +314,11 @@ class _Loop:
             mbufs = self.pool.unpack(out.data[base : base + int(ends[-1])], ends)
             if not len(mbufs):
                 self.counts["no_buffer_drops"] += len(ports)
-            for number in np.unique(ports[: len(mbufs)]).tolist():
-                there = mbufs[ports == number]
+                continue
+            by_port, starts = np.empty_like(mbufs), np.empty(_PORTS + 1, np.uint32)
+            _host.sort_by(mbufs, ports, by_port, starts)
+            for number in np.flatnonzero(starts[1:] != starts[:-1]).tolist():
+                there = by_port[starts[number] : starts[number + 1]]
                 if number not in self.ports:
                     self.counts["no_port_drops"] += len(there)
                     self.pool.free(there)
