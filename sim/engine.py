@@ -40,7 +40,7 @@ KEPT_COUNTERS = (
     *("background_bytes", "background_flows", "queue_memory_bytes"),
 )
 P4_COUNTERS = (
-    *("p4_passes", "p4_refused", "p4_load_packets", "p4_load_ns"),
+    *("p4_passes", "p4_refused", "p4_unreadable", "p4_load_packets", "p4_load_ns"),
 )
 MAX_VALUE_BYTES = 4 << 30  # of aggregator contents that value mode may hold
 # A run that simulates this long without ending is stuck: far beyond any epoch, reached in bounded wall time.
@@ -145,6 +145,7 @@ def _count_p4(counters: dict[str, int], switches: p4_model.Switches) -> None:
         counters[event] += events[event]
     counters |= {
         "p4_refused": events["refused"],
+        "p4_unreadable": counters["unreadable"],
         "p4_load_packets": switches.load_packets,
         "p4_load_ns": switches.load_ns,
     }

@@ -41,6 +41,11 @@ class BytePool
         return m_classes[0].Live() + m_classes[1].Live();
     }
 
+    std::size_t Largest() const
+    {
+        return m_classes[1].size;
+    }
+
   private:
     static constexpr std::size_t kSmall = 192;
     static constexpr std::uint32_t kPerSlab = 256;

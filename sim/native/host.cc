@@ -477,7 +477,7 @@ Host::SendControl(Kind kind, std::uint16_t destination, std::uint32_t item, std:
 void
 Host::Receive(Frame& frame, std::uint32_t, Ps now)
 {
-    if (m_fabric.wire && !m_fabric.wire->Decode(frame))
+    if (m_fabric.wire && !m_fabric.wire->Decode(frame, m_worker))
     {
         ++m_fabric.counters.unreadable;
         return;
@@ -522,6 +522,11 @@ Host::Receive(Frame& frame, std::uint32_t, Ps now)
                 m_lastProgress = now;
                 FinishIfDone(now);
             }
+            break;
+        }
+        if (m_uploads.tag == Aggregation::kNoTag || frame.tag > m_uploads.tag || (frame.tag == m_uploads.tag && !m_finishSent))
+        {
+            ++m_fabric.counters.unreadable; // of a block that this worker is not through with: a program's invention
             break;
         }
         Received(frame.tag, now);

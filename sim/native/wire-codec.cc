@@ -316,13 +316,59 @@ WireCodec::Describe(const std::uint8_t* bytes, std::size_t length, Frame& frame)
     return true;
 }
 
+// Whether `worker` may be told of it: it sums up where a frame says, and a program may write what it likes into one.
 bool
-WireCodec::Decode(Frame& frame)
+WireCodec::IsPossible(const Frame& frame, std::uint32_t worker, const std::uint8_t* bytes, std::size_t length) const
+{
+    if (frame.dst != worker)
+    {
+        return false;
+    }
+    if (frame.kind == Kind::Raw && m_runner->ExchangeOf(frame.tag).HostBased())
+    {
+        const Exchange& exchange = m_runner->ExchangeOf(frame.tag);
+        const bool packed = exchange.VerticesPerPacket() > 1 && !(frame.flags & kResend);
+        const std::size_t vertices = packed ? (length - m_values) / (4 * exchange.Width()) : 1;
+        return frame.chunk < exchange.HostChunks() && vertices <= exchange.VerticesPerPacket() &&
+               frame.item >= exchange.FlowBegin(worker, frame.src) &&
+               frame.item + vertices <= exchange.FlowEnd(worker, frame.src);
+    }
+    if (frame.kind == Kind::Pull)
+    {
+        const Exchange& exchange = m_runner->ExchangeOf(frame.tag);
+        for (const PullItem& item : PullItems(bytes, length))
+        {
+            const bool here = exchange.HostBased() ? item.entry >= exchange.FlowBegin(frame.src, worker) &&
+                                                         item.entry < exchange.FlowEnd(frame.src, worker) &&
+                                                         item.chunk < exchange.HostChunks()
+                                                   : item.entry < exchange.Entries() && item.chunk < exchange.Chunks();
+            if (!here)
+            {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+std::vector<PullItem>
+WireCodec::PullItems(const std::uint8_t* bytes, std::size_t length) const
+{
+    std::vector<PullItem> items(std::min<std::size_t>(m_count.Get(bytes), (length - m_values) / sizeof(PullItem)));
+    if (!items.empty())
+    {
+        std::memcpy(items.data(), bytes + m_values, items.size() * sizeof(PullItem));
+    }
+    return items;
+}
+
+bool
+WireCodec::Decode(Frame& frame, std::uint32_t worker)
 {
     const std::uint32_t id = frame.payload;
     const std::uint8_t* bytes = pool.At(id);
     const std::size_t length = frame.bytes - m_fcs;
-    const bool ours = Describe(bytes, length, frame) && frame.dst < m_fabric.config.workers;
+    const bool ours = Describe(bytes, length, frame) && IsPossible(frame, worker, bytes, length);
     const std::size_t room = (length - m_values) / 4;
     const bool valued = frame.kind == Kind::Result || frame.kind == Kind::Raw || frame.kind == Kind::Partial;
     if (ours && valued && m_fabric.config.value_mode)
@@ -338,9 +384,7 @@ WireCodec::Decode(Frame& frame)
     }
     else if (ours && frame.kind == Kind::Pull)
     {
-        std::vector<PullItem> items(std::min<std::size_t>(m_count.Get(bytes), (length - m_values) / sizeof(PullItem)));
-        std::memcpy(items.data(), bytes + m_values, items.size() * sizeof(PullItem));
-        frame.payload = m_fabric.pulls.Add(std::move(items));
+        frame.payload = m_fabric.pulls.Add(PullItems(bytes, length));
     }
     pool.Release(id);
     return ours;

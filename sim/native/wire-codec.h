@@ -15,6 +15,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace netfold
 {
@@ -48,8 +49,8 @@ class WireCodec
     // A host's frame onto the wire: its values or pull list go into the bytes.
     void Encode(Frame& frame);
 
-    // ... and off it. False for bytes that are no frame of ours: they are dropped and counted.
-    bool Decode(Frame& frame);
+    // ... and off it. False for bytes that are no frame of ours, or none for this worker: they are dropped and counted.
+    bool Decode(Frame& frame, std::uint32_t worker);
 
     // A frame that a switch sends, payload aside; its length is `bytes` without the FCS. What is no frame of ours is
     // described as other tenants' traffic.
@@ -112,6 +113,8 @@ class WireCodec
     void PutValues(std::uint8_t* bytes, const std::int32_t* values, std::uint32_t count) const;
     std::uint32_t TypeOf(const Frame& frame) const;
     bool ForSwitches(const Frame& frame) const;
+    bool IsPossible(const Frame& frame, std::uint32_t worker, const std::uint8_t* bytes, std::size_t length) const;
+    std::vector<PullItem> PullItems(const std::uint8_t* bytes, std::size_t length) const;
 
     Fabric& m_fabric;
     EpochRunner* m_runner{nullptr};

@@ -34,7 +34,8 @@ P4SwitchNode::P4SwitchNode(Fabric& fabric, WireCodec& codec, const P4Source& sou
       m_codec(codec),
       m_program(source.library, source.address),
       m_manager(fabric.events, m_program, *this, Settings(fabric.config, source), &fabric.ecnRandom),
-      m_address(address)
+      m_address(address),
+      m_title(source.node + ": " + source.program)
 {
 }
 
@@ -78,6 +79,12 @@ P4SwitchNode::Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes
     if (m_fabric.config.p4_trace) [[unlikely]]
     {
         m_trace.push_back({now, port, true, {data, data + bytes}});
+    }
+    if (bytes > m_codec.pool.Largest()) [[unlikely]]
+    {
+        Stopped(m_title + " sends a frame of " + std::to_string(bytes) + " bytes where cluster.mtu_bytes is " +
+                std::to_string(m_fabric.config.mtu_bytes) + "; port " + std::to_string(port) + ", at " +
+                std::to_string(now / kPsPerNs) + " ns");
     }
     Frame frame;
     m_codec.Describe(data, bytes, frame);

@@ -87,6 +87,7 @@ class P4SwitchNode final : public Switch, private P4Output
     P4Program m_program;
     P4TrafficManager m_manager;
     std::uint16_t m_address;
+    std::string m_title; // switch and program, for messages
     std::uint64_t m_partials{0};
     std::vector<P4TraceRow> m_trace;
 };

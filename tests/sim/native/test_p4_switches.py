@@ -27,7 +27,8 @@ FORWARD = """
 #include <v1model.p4>
 header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
 header ipv4_t { bit<64> a; bit<64> b; bit<32> dst; }
-struct headers_t { ethernet_t ethernet; ipv4_t ipv4; }
+header more_t { bit<512> x; }
+struct headers_t { ethernet_t ethernet; ipv4_t ipv4; more_t more; }
 struct metadata_t { }
 parser Parse(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
     state start { p.extract(h.ethernet); p.extract(h.ipv4); transition NEXT; }
@@ -42,9 +43,13 @@ control In(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
 }
 control Out(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply { EGRESS } }
 control Sum(inout headers_t h, inout metadata_t m) { apply { } }
-control Deparse(packet_out p, in headers_t h) { apply { p.emit(h.ethernet); p.emit(h.ipv4); } }
+control Deparse(packet_out p, in headers_t h) {
+    apply { p.emit(h.ethernet); p.emit(h.ipv4); p.emit(h.more); }
+}
 V1Switch(Parse(), Check(), In(), Out(), Sum(), Deparse()) main;
 """
+
+AGAIN = "recirculate_preserving_field_list(0);"
 
 
 def write(folder: Path, name: str, *, parser: str = "accept", egress: str = "") -> Path:
@@ -87,9 +92,18 @@ def test_a_program_of_the_users_own_serves_host_based_systems(experiment, tmp_pa
     [
         ({"parser": "round"}, r"mine.p4 has a parser that loops without end; port \d+, at \d+ ns"),
         pytest.param(
-            {"egress": "recirculate_preserving_field_list(0);"},
+            {"egress": AGAIN},
             r"mine.p4 recirculates .* without end",
             marks=pytest.mark.slow,  # a million passes
+        ),
+        pytest.param(
+            {"egress": "h.more.setValid(); " + AGAIN},
+            r"mine.p4 makes a packet longer than 65536 bytes; port \d+, at \d+ ns",
+            marks=pytest.mark.slow,
+        ),
+        (
+            {"egress": "h.more.setValid(); if (s.packet_length < 3000) { " + AGAIN + " }"},
+            r"mine.p4 sends a frame of 3\d\d\d bytes where cluster.mtu_bytes is 1500; port \d+, at \d+ ns",
         ),
     ],
 )
@@ -140,6 +154,7 @@ def test_a_graph_too_large_for_the_programs_memory(experiment, tmp_path):
         ({"switch": replace(P4, pfc=True)}, "switch.pfc"),
         ({"switch": replace(P4, aggregator_bytes=64)}, "switch.aggregator_bytes"),
         ({"switch": P4, "cluster": ClusterSection(ecmp="packet")}, "cluster.ecmp"),
+        ({"switch": replace(P4, spine_program="ipv4.p4")}, "switch.spine_program: .* star has no spines"),
     ],
 )
 def test_scenarios_that_p4_switches_cannot_serve(experiment, settings, said):
