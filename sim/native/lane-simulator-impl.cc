@@ -13,6 +13,15 @@ using ns3::EventImpl;
 using ns3::Scheduler;
 using ns3::Time;
 
+void
+UsePicoseconds()
+{
+    if (Time::GetResolution() != Time::PS) // once set it stays
+    {
+        Time::SetResolution(Time::PS);
+    }
+}
+
 std::uint32_t
 SourceTree::Add()
 {

@@ -1,8 +1,6 @@
 // sim._native: the simulation as Python drives it. Arrays are borrowed from numpy; results are copied out once, at the end.
 #include "cluster.h"
 
-#include "ns3/nstime.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -341,11 +339,7 @@ class Simulation
 NB_MODULE(_native, m)
 {
     m.doc() = "netfold's cluster models on ns-3 (C++).";
-    // Once per process and before any event: 100 Gb/s needs 80 ps per byte.
-    if (ns3::Time::GetResolution() != ns3::Time::PS) // once in a process, whichever of our modules comes first
-    {
-        ns3::Time::SetResolution(ns3::Time::PS);
-    }
+    UsePicoseconds();
 
     nb::exception<P4Stopped>(m, "P4Stopped", PyExc_RuntimeError);
 
