@@ -97,7 +97,8 @@ def print_results(summary: dict[str, Any], place: Path, *, as_json: bool) -> Non
     for group in summary["flows"]:
         flows.add_row(*_flow_cells(group))
     console.print(flows)
-    programs = Table("program", "switches", "entries", "passes", "recirc.", "drops", "marks", "longest queue")
+    drops = ("queue drops", "program drops")
+    programs = Table("program", "switches", "entries", "passes", "recirc.", *drops, "marks", "longest queue")
     for one in summary["programs"]:
         programs.add_row(
             one["program"],
@@ -106,10 +107,15 @@ def print_results(summary: dict[str, Any], place: Path, *, as_json: bool) -> Non
             format_count(one["passes"]),
             format_count(one["recirculated_passes"]),
             format_count(one["drops"]),
+            format_count(one["program_drops"]) if "program_drops" in one else "-",
             format_count(one["ecn_marks"]),
             format_bytes(one["max_backlog_bytes"]),
         )
     console.print(programs)
+    if summary.get("messages"):
+        console.print(f"{summary['messages']} digests and log lines: messages.parquet")
+    if summary.get("no_link_drops"):
+        console.print(f"{summary['no_link_drops']} packets sent to ports without a link")
     if summary["lost_frames"]:
         console.print(f"{summary['lost_frames']} frames lost on links")
     wall = f", {summary['wall_s']:.1f} s" if "wall_s" in summary else ""

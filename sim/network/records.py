@@ -5,10 +5,12 @@ ports     one row a switch's port, with what it sent
 queues    the longest backlog of a port in a sampling interval, where there was one
 links     frames that faults damaged
 counters  direct counters of table entries, and counters of the program
+messages  what programs told: digest() and log_msg()
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("bytes", _I),
         ]
     ),
+    "messages": pa.schema([("switch", _S), ("kind", _S), ("name", _S), ("text", _S)]),
 }  # fmt: skip
 Columns = dict[str, np.ndarray]
 
@@ -186,6 +189,17 @@ def counter_table(topology: Topology, programs: list[SwitchProgram]) -> Columns:
     texts, numbers = (0, 1, 2, 4), (3, 5, 6)
     made = {i: _texts(list(columns[i])) for i in texts} | {i: np.array(columns[i], np.int64) for i in numbers}
     return {key: made[i] for i, key in enumerate(SCHEMAS["counters"].names)}
+
+
+def message_table(topology: Topology, programs: list[SwitchProgram]) -> Columns:
+    """Every digest, its fields as JSON, and every line of log_msg(); a switch's in the order they came."""
+    rows: list[tuple[str, str, str, str]] = []
+    for name, program in zip(topology.switches, programs, strict=True):
+        for message in program.engine.digests():
+            rows.append((name, "digest", message.name, json.dumps(message.fields)))
+        rows += [(name, "log", "", line) for line in program.engine.log()]
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    return {key: _texts(list(column)) for key, column in zip(SCHEMAS["messages"].names, columns, strict=True)}
 
 
 def _texts(values: list[str]) -> np.ndarray:

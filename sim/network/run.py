@@ -199,6 +199,7 @@ def _collect(
     numbers = [list(topology.ports(i)) for i in range(len(topology.switches))]
     ports = [(of, run.ports(i, of)) for i, of in enumerate(numbers)]
     passes = np.array([run.passes(i) for i in range(len(topology.switches))]).reshape(-1, 3)
+    drops = np.array([run.drops(i) for i in range(len(topology.switches))]).reshape(-1, 3)
     flow_table = records.flow_table(flows, topology, run.flows(), latencies)
     tables = {
         "flows": flow_table,
@@ -206,8 +207,9 @@ def _collect(
         "queues": records.queue_table(topology, run.queues()),
         "links": records.link_table(topology, run.lost()),
         "counters": records.counter_table(topology, programs),
+        "messages": records.message_table(topology, programs),
     }
-    totals = {key: int(tables["ports"][key].sum()) for key in ("packets", "bytes", "drops", "marks")}
+    totals = {key: int(tables["ports"][key].sum()) for key in ("packets", "bytes", "marks")}
     summary = {
         "kind": "network",
         "netfold": version("netfold"),
@@ -223,13 +225,14 @@ def _collect(
         "flows": records.group_figures(flows, flow_table, latencies),
         "switch_packets": totals["packets"],
         "switch_bytes": totals["bytes"],
-        "drops": totals["drops"],
+        **_drop_figures(drops),
         "ecn_marks": totals["marks"],
         "lost_frames": int(tables["links"]["lost_frames"].sum()),
         "max_backlog_bytes": int(tables["ports"]["max_backlog_bytes"].max()),
         "passes": int(passes[:, 0].sum()),
         "recirculated_passes": int(passes[:, 1].sum()),
-        "programs": _program_figures(topology, programs, ports, passes),
+        "messages": len(tables["messages"]["switch"]),
+        "programs": _program_figures(topology, programs, ports, passes, drops),
         "warnings": _warnings(topology, programs, passes),
     }
     return NetworkOutcome(summary, tables, topology, programs)
@@ -247,11 +250,18 @@ def _warnings(topology: Topology, programs: list[SwitchProgram], passes: np.ndar
     return out
 
 
+def _drop_figures(drops: np.ndarray) -> dict[str, int]:
+    """Packets that full queues, the program and ports without a link let go, of some switches together."""
+    by_program, queue, nowhere = (int(drops[:, i].sum()) for i in range(3))
+    return {"drops": queue, "program_drops": by_program, "no_link_drops": nowhere}
+
+
 def _program_figures(
     topology: Topology,
     programs: list[SwitchProgram],
     ports: list[tuple[list[int], records.Columns]],
     passes: np.ndarray,
+    drops: np.ndarray,
 ) -> list[dict[str, Any]]:
     """Switches that run the same program, together."""
     groups: dict[tuple[str, str], list[int]] = {}
@@ -266,8 +276,9 @@ def _program_figures(
             "recirculated_passes": int(passes[of, 1].sum()),
             **{
                 out: int(sum(ports[i][1][key].sum() for i in of))
-                for out, key in (("packets", "packets"), ("drops", "drops"), ("ecn_marks", "marks"))
+                for out, key in (("packets", "packets"), ("ecn_marks", "marks"))
             },
+            **_drop_figures(drops[of]),
             "max_backlog_bytes": int(max(ports[i][1]["max_backlog_bytes"].max() for i in of)),
         }
         for (name, _), of in groups.items()

@@ -38,9 +38,9 @@ class NetworkSection:
 class LinksSection:
     """What links are unless a [[link]] says otherwise."""
 
-    rate_bps: int = key(10**10, unit="bps", low=1000, high=1e13)
+    rate_bps: int = key(10**10, unit="bps", low=10_000, high=1e13)
     fabric_rate_bps: int = key(
-        0, unit="bps", low=1000, high=1e13, word="auto"
+        0, unit="bps", low=10_000, high=1e13, word="auto"
     )  # between switches; auto: the same
     delay_ns: int = key(1000, unit="ns", low=0, high=1e10)
     mtu_bytes: int = key(1500, unit="bytes", low=100, high=9216)
@@ -71,7 +71,7 @@ class SwitchRule:
     ingress_latency_ns: int = key(200, unit="ns", low=0, high=1e9)
     egress_latency_ns: int = key(200, unit="ns", low=0, high=1e9)
     pass_rate_pps: int = key(0, unit="pps", low=1, high=1e12, word="unlimited")
-    recirculation_bps: int = key(10**11, unit="bps", low=1000, high=1e13, word="unlimited")
+    recirculation_bps: int = key(10**11, unit="bps", low=10_000, high=1e13, word="unlimited")
     queue_packets: int = key(1000, low=1, high=10**8, word="unlimited")  # each priority of a port
     buffer_bytes: int = key(0, unit="bytes", low=1, high=1e13, word="unlimited")
     ecn_kmin_bytes: int = key(0, unit="bytes", low=0, high=1e12)
@@ -86,7 +86,7 @@ class LinkEntry:
 
     a: str = ""
     b: str = ""
-    rate_bps: int = key(0, unit="bps", low=1000, high=1e13, word="auto")
+    rate_bps: int = key(0, unit="bps", low=10_000, high=1e13, word="auto")
     delay_ns: int = key(-1, unit="ns", low=-1, high=1e10)  # -1: as in [links]
     port_a: int = key(-1, low=-1, high=510)  # of the program; -1: the next free one
     port_b: int = key(-1, low=-1, high=510)

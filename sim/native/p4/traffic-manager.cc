@@ -9,6 +9,7 @@ namespace
 {
 
 constexpr int kPriorities = 8;
+constexpr std::uint32_t kLongestPacket = 1u << 16;
 
 std::uint64_t
 Nanoseconds(Ps at)
@@ -231,6 +232,12 @@ P4TrafficManager::Admit(const Round& round, Ps now)
         m_rounds.Push(round);
         return;
     }
+    if (m_pipeline.Size() >= m_settings.maxWaiting)
+    {
+        Abandon(round);
+        Stop("has more than " + std::to_string(m_settings.maxWaiting) + " packets that wait for the pipeline", round.port, now);
+        return;
+    }
     m_roundBytes += round.bytes;
     m_roundPeak = std::max(m_roundPeak, m_roundBytes);
     m_pipeline.Push(round);
@@ -271,11 +278,25 @@ P4TrafficManager::RunIngress(const Round& round, Ps now)
     CheckStopped(round.port, now);
 }
 
+void
+P4TrafficManager::Abandon(const Round& round)
+{
+    if (round.item != kNew)
+    {
+        m_program.Discard(round.item);
+    }
+    else
+    {
+        m_freeBuffers.push_back(round.buffer);
+    }
+}
+
 // What a pass made: now, or when it is through the pipeline.
 void
 P4TrafficManager::Take(std::span<const P4Descriptor> made, Ps at, std::uint32_t rounds, std::uint32_t source)
 {
     const Ps now = m_events.Now();
+    m_drops.program += made.empty();
     for (const P4Descriptor& descriptor : made)
     {
         const Made one{descriptor, at, rounds, source};
@@ -331,12 +352,15 @@ P4TrafficManager::Settle(Ps now)
         else if (!m_rounds.Empty())
         {
             const Round round = m_rounds.Pop();
+            if (m_rounds.Size() > m_settings.maxCopies)
+            {
+                Abandon(round);
+                Stop("makes more than " + std::to_string(m_settings.maxCopies) + " copies of a packet", round.port, now);
+                continue;
+            }
             if (++passes > m_settings.maxRounds || round.rounds > m_settings.maxRounds)
             {
-                if (round.item != kNew)
-                {
-                    m_program.Discard(round.item);
-                }
+                Abandon(round);
                 Stop("recirculates or resubmits a packet without end (" + std::to_string(m_settings.maxRounds) +
                          " times so far)",
                      round.port,
@@ -357,6 +381,12 @@ void
 P4TrafficManager::Place(const Made& made, Ps now)
 {
     const P4Descriptor& descriptor = made.descriptor;
+    if (descriptor.bytes > kLongestPacket) [[unlikely]]
+    {
+        m_program.Discard(descriptor.item);
+        Stop("makes a packet longer than " + std::to_string(kLongestPacket) + " bytes", descriptor.port, now);
+        return;
+    }
     if (descriptor.next == P4Descriptor::Egress)
     {
         Enqueue(made, now);
@@ -404,14 +434,19 @@ P4TrafficManager::Enqueue(const Made& made, Ps now)
     if ((settings.depthPackets && queue.Size() >= settings.depthPackets) || !HasRoom(buffered, now))
     {
         ++port.counters.drops;
+        ++m_drops.queue;
         m_program.Discard(descriptor.item);
         m_output.Dropped(port.number, made.source, now);
         return;
     }
-    if (!port.leads && port.waiting > m_settings.maxWaiting)
+    if (port.waiting >= m_settings.maxWaiting)
     {
         m_program.Discard(descriptor.item);
-        Stop("has more than " + std::to_string(m_settings.maxWaiting) + " packets that wait to go round", port.number, now);
+        Stop("has more than " + std::to_string(m_settings.maxWaiting) +
+                 (port.leads ? " packets in the queues of one port (a buffer of a size would drop them)"
+                             : " packets that wait to go round"),
+             port.number,
+             now);
         return;
     }
     const std::uint64_t backlog = port.Backlog(now);
@@ -533,6 +568,7 @@ P4TrafficManager::RunEgress(EgressPort& port, const Waiting& waiting, std::uint3
         }
     }
     const P4Packet packet = m_program.TakeOutput();
+    m_drops.program += made.empty() && !packet.data;
     if (packet.data)
     {
         Send(port, packet, waiting.mark, now);
@@ -546,6 +582,7 @@ P4TrafficManager::Send(EgressPort& port, const P4Packet& packet, bool mark, Ps n
     if (!port.leads)
     {
         ++port.counters.drops;
+        ++m_drops.nowhere;
         m_output.Dropped(port.number, packet.source, now);
         return;
     }

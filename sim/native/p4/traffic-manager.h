@@ -29,8 +29,8 @@
 //   if that is ECN-capable, and its checksum is kept right (RFC 1624).
 // - Nothing goes on for ever. A packet that went round `maxRounds` times, one that gets more than `maxRounds` passes or
 //   `maxCopies` copies while no time passes, one that loops in a pass until the engine stops it (2^20 steps; 100,000 states
-//   of a parser), and more than `maxWaiting` packets that wait to go round end the run through Output::Stopped(), with the
-//   program, the port and the reason.
+//   of a parser), one that grows beyond 64 KiB, and more than `maxWaiting` packets in one port's queues or before the
+//   pipeline end the run through Output::Stopped(), with the program, the port and the reason.
 #ifndef NETFOLD_P4_TRAFFIC_MANAGER_H
 #define NETFOLD_P4_TRAFFIC_MANAGER_H
 
@@ -69,7 +69,7 @@ struct P4SwitchSettings
     std::uint32_t fcsBytes{0};      // per packet, counted against the buffer
     std::uint32_t maxRounds{1u << 20};
     std::size_t maxCopies{1u << 16};
-    std::size_t maxWaiting{1u << 22}; // for one port that leads nowhere
+    std::size_t maxWaiting{1u << 22}; // for one port, or for the pipeline
     std::uint64_t seed{1};
 };
 
@@ -80,6 +80,14 @@ struct P4PortCounters
     std::uint64_t drops{0}; // full queue or buffer, or a port that leads nowhere
     std::uint64_t marks{0}; // ECN
     std::uint64_t maxBacklogBytes{0};
+};
+
+// Packets that went no further, by what let go of them.
+struct P4Drops
+{
+    std::uint64_t program{0}; // a pass left nothing of it: mark_to_drop(), a group or session without members
+    std::uint64_t queue{0};   // full queue or buffer, of any port
+    std::uint64_t nowhere{0}; // sent to a port without a link
 };
 
 // The program would never end.
@@ -130,6 +138,11 @@ class P4TrafficManager
     std::uint64_t Recirculated() const
     {
         return m_recirculated;
+    }
+
+    const P4Drops& Drops() const
+    {
+        return m_drops;
     }
 
     std::uint64_t Stopped() const
@@ -190,6 +203,7 @@ class P4TrafficManager
     EgressPort& PortAt(std::uint32_t port);
     void Admit(const Round& round, Ps now);
     void Settle(Ps now);
+    void Abandon(const Round& round);
     void RunIngress(const Round& round, Ps now);
     void Take(std::span<const P4Descriptor> made, Ps at, std::uint32_t rounds, std::uint32_t source);
     void Place(const Made& made, Ps now);
@@ -230,6 +244,7 @@ class P4TrafficManager
     std::uint64_t m_recirculated{0};
     std::uint64_t m_stopped{0};
     P4Statistics m_seen{};
+    P4Drops m_drops;
     bool m_settling{false};
 };
 

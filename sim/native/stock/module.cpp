@@ -1,6 +1,8 @@
 // sim._network: networks of stock ns-3 hosts and P4 switches, as Python describes and runs them (sim/network/).
 #include "network.h"
 
+#include "../lane-simulator-impl.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -126,6 +128,13 @@ class NetworkRun
         return nb::make_tuple(node.GetPasses(), node.GetRecirculatedPasses(), m_network->LateRounds(i));
     }
 
+    // By the program, by full queues, at ports without a link.
+    nb::tuple Drops(std::size_t i) const
+    {
+        const P4SwitchDrops drops = m_network->Switch(i).GetDrops();
+        return nb::make_tuple(drops.program, drops.queue, drops.nowhere);
+    }
+
     nb::object Lost() const
     {
         return Column<std::int64_t>(m_network->Lost(), [](std::uint64_t frames) { return frames; });
@@ -150,11 +159,7 @@ class NetworkRun
 NB_MODULE(_network, m)
 {
     m.doc() = "netfold's networks of ns-3 hosts and P4 switches (C++).";
-    // Once per process and before any event, as in sim._native.
-    if (ns3::Time::GetResolution() != ns3::Time::PS) // once in a process, whichever of our modules comes first
-    {
-        ns3::Time::SetResolution(ns3::Time::PS);
-    }
+    UsePicoseconds();
 
 #define FIELD(type, name) .def_rw(#name, &type::name)
     nb::class_<HostConfig>(m, "HostConfig").def(nb::init<>()) FIELD(HostConfig, name) FIELD(HostConfig, mac)
@@ -194,6 +199,7 @@ NB_MODULE(_network, m)
         .def("queues", &NetworkRun::Queues)
         .def("ports", &NetworkRun::Ports)
         .def("passes", &NetworkRun::Passes)
+        .def("drops", &NetworkRun::Drops)
         .def("lost", &NetworkRun::Lost)
         .def("events", &NetworkRun::Events)
         .def("end_ns", &NetworkRun::EndNs);

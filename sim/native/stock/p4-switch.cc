@@ -33,6 +33,8 @@ namespace
 constexpr std::uint32_t kMaxPort = 510;       // bit<9>, and 511 is v1model's drop port
 constexpr std::uint32_t kEthernetOverhead = 4; // the FCS, which ns-3's CSMA device sends with the frame
 constexpr std::size_t kTagged = 1024;          // packets whose tags are remembered at a time
+constexpr std::uint64_t kLeastRate = 10'000; // of a port, bit/s: times of whole packets fit the traffic manager's numbers
+constexpr std::size_t kMostWaiting = 1u << 20; // packets in a port's queues: about a gigabyte, and no real switch has it
 constexpr std::uint32_t kNoTags = 0xFFFFFFFF;
 
 // A device's "DataRate", or its channel's; 0 if neither has one.
@@ -50,6 +52,17 @@ RateOf(const Ptr<NetDevice>& device)
         return rate.Get().GetBitRate();
     }
     return 0;
+}
+
+double
+CheckedRate(std::uint64_t bitsPerSecond)
+{
+    if (bitsPerSecond > 0 && bitsPerSecond < kLeastRate)
+    {
+        throw std::invalid_argument("P4Switch: a port of " + std::to_string(bitsPerSecond) + " bit/s; at least " +
+                                    std::to_string(kLeastRate));
+    }
+    return static_cast<double>(bitsPerSecond);
 }
 
 } // namespace
@@ -253,9 +266,10 @@ class P4Switch::Core final : public P4Output
         settings.passPs = o.m_passRate > 0 ? static_cast<Ps>(1e12 / o.m_passRate + 0.5) : 0;
         settings.ingressLatency = o.m_ingressLatency.GetPicoSeconds();
         settings.egressLatency = o.m_egressLatency.GetPicoSeconds();
-        settings.recirculation.rateBps = static_cast<double>(o.m_recirculationBps);
+        settings.recirculation.rateBps = CheckedRate(o.m_recirculationBps);
         settings.bufferBytes = o.m_bufferBytes;
         settings.maxRounds = o.m_maxRounds;
+        settings.maxWaiting = kMostWaiting;
         settings.seed = o.m_seed;
         m_events = std::make_unique<Events>(
             dynamic_cast<LaneSimulatorImpl*>(PeekPointer(Simulator::GetImplementation())));
@@ -270,7 +284,7 @@ class P4Switch::Core final : public P4Output
     void Configure(const Port& port)
     {
         P4PortSettings settings;
-        settings.rateBps = static_cast<double>(port.link ? port.link->GetDataRate().GetBitRate() : RateOf(port.device));
+        settings.rateBps = CheckedRate(port.link ? port.link->GetDataRate().GetBitRate() : RateOf(port.device));
         settings.wireOverheadBytes = port.link ? port.link->GetWireOverhead() : kEthernetOverhead;
         settings.depthPackets = m_owner.m_queuePackets;
         settings.ecnKminBytes = m_owner.m_ecnMin;
@@ -478,6 +492,17 @@ P4Switch::GetCounters(std::uint32_t port) const
     }
     const P4PortCounters& counted = m_core->Manager()->Port(port);
     return {counted.packets, counted.bytes, counted.drops, counted.marks, counted.maxBacklogBytes};
+}
+
+P4SwitchDrops
+P4Switch::GetDrops() const
+{
+    if (!m_core->Manager())
+    {
+        return {};
+    }
+    const P4Drops& counted = m_core->Manager()->Drops();
+    return {counted.program, counted.queue, counted.nowhere};
 }
 
 std::uint64_t

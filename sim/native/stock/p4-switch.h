@@ -31,6 +31,14 @@ struct P4SwitchPort
     std::uint64_t maxBacklogBytes;
 };
 
+// Packets that went no further, by what let go of them, since the start.
+struct P4SwitchDrops
+{
+    std::uint64_t program; // a pass left nothing of them: mark_to_drop(), a multicast group without members
+    std::uint64_t queue;   // full queue or buffer, of any port, one that recirculates too
+    std::uint64_t nowhere; // sent to a port without a device
+};
+
 /*
  * Aggregated to a node, whose devices become its ports: AddPort(device) gives the first number 0, the next 1, and so on, or
  * the number that is asked for. Devices must carry whole Ethernet frames: netfold::EthernetLinkDevice (full duplex, frames
@@ -70,6 +78,7 @@ class P4Switch : public ns3::Object
     using DropTracedCallback = void (*)(std::uint32_t port);
 
     P4SwitchPort GetCounters(std::uint32_t port) const;
+    P4SwitchDrops GetDrops() const;
     std::uint64_t GetBacklogBytes(std::uint32_t port) const;
     // The longest backlog since the last call.
     std::uint64_t TakePeakBytes(std::uint32_t port);
