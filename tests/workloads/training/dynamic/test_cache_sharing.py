@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads.training.dynamic.cache import CacheError, PositionCache
+from workloads.training.dynamic.window import SlidingWindow
+from workloads.training.dynamic.worker import DynamicTraining
 
 CPU = torch.device("cpu")
 
@@ -138,3 +140,31 @@ def test_with_an_interval_the_epochs_between_send_nothing(go, graphs):
     assert [row["embeddings_bytes"] > 0 for row in rows] == [True, False, False, True]
     assert rows[1]["missing_rows"] == 0 and rows[1]["distance_most"] == 0  # each window has its own set
     assert rows[2]["age_most"] == 2 * 3  # epochs times windows
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_with_the_cache_windows_see_nearly_what_they_would_if_all_was_sent(task, go, graphs, monkeypatch):
+    """At equal k, s and p: how far a window's outputs lie from those that everything sent would give."""
+    errors = []
+    predict = DynamicTraining._predict
+
+    def compared(self, plan, wire, *, exact, each):
+        if exact:
+            return predict(self, plan, wire, exact=exact, each=each)
+        with torch.no_grad():
+            wanted = self.model(SlidingWindow(self.engine, plan, self.quiet, exact=True, each=False))
+        rows = []
+        hook = self.model.register_forward_hook(lambda _, __, out: rows.append(out.detach()))
+        made = predict(self, plan, wire, exact=exact, each=each)
+        hook.remove()
+        if plan.time >= len(self.job.windows[0]):  # the first epoch fills the cache
+            errors.append(float(((rows[0] - wanted) ** 2).sum() / (wanted**2).sum()))
+        return made
+
+    monkeypatch.setattr(DynamicTraining, "_predict", compared)
+    told = {}
+    for sets in (4, 0):
+        errors.clear()
+        go(graphs[task], 3, model="tgcn", s=0, p=0.25, epochs=4, cache_windows=sets)
+        told[sets] = np.sqrt(np.mean(errors))
+    assert 0 < told[4] < 0.75 * told[0]
