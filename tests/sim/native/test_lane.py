@@ -10,7 +10,7 @@ from workloads.systems import STATIC_SYSTEMS as SYSTEMS
 
 CASES = {
     "plain": {},
-    "loss and background": {"loss": LossSection(rate=0.05), "background": BackgroundSection(load=0.5)},
+    "loss and background": {"loss": LossSection(rate=0.02), "background": BackgroundSection(load=0.3)},
     "tofino, flow control": {
         "switch": SwitchSection(
             recirculation="tofino", buffer_bytes=400_000, pfc=True, pfc_xoff_bytes=4_000, pfc_xon_bytes=2_000

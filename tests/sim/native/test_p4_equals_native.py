@@ -83,7 +83,7 @@ def assert_same(case, native, p4):
 @pytest.mark.parametrize("aggregators", [0, 60])
 @pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2", "leaf-spine:4x3"])
 def test_memory_sizes_orders_and_topologies(experiment, topology, aggregators, system):
-    case = experiment("rmat:7", topology=topology, aggregators=aggregators, width=70)
+    case = experiment("rmat:7", topology=topology, aggregators=aggregators, width=40)
     native, p4 = both(case, system)
     assert_same(case, native, p4)
     assert p4.summary["p4_refused"] == 0
@@ -151,13 +151,25 @@ def random_cases(draw):
     }
 
 
-@given(random_cases())
-@settings(
-    max_examples=15,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-def test_random_graphs(experiment_on, drawn):
+def check_random_graphs(experiment_on, examples):
+    @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(random_cases())
+    def check(drawn):
+        check_drawn(experiment_on, drawn)
+
+    check()
+
+
+def test_random_graphs(experiment_on):
+    check_random_graphs(experiment_on, 5)
+
+
+@pytest.mark.slow
+def test_many_random_graphs(experiment_on):
+    check_random_graphs(experiment_on, 60)
+
+
+def check_drawn(experiment_on, drawn):
     graph, named = drawn
     loss = LossSection(rate=named.pop("loss"))
     case = experiment_on(graph, **named)
