@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import shutil
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +14,7 @@ from workloads.graphs import load_graph
 from workloads.partition import partition_graph
 from workloads.partition.make import METHODS
 from workloads.terminal import plain_console
+from workloads.training.around import folders, size, trained_and_told
 from workloads.training.data import training_data
 from workloads.training.display import training_progress
 from workloads.training.options import (
@@ -38,9 +35,6 @@ from workloads.training.transformer.arguments import add_transformer_arguments, 
 
 if TYPE_CHECKING:
     from workloads.training.job import Trained
-
-MOST_WORKERS = 64
-INTERRUPTED = 130
 
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
@@ -149,44 +143,13 @@ def _train(args: argparse.Namespace) -> int:
         dict(preset(args.preset, args.model or TrainOptions().model)) if args.preset else {}
     )
     options = TrainOptions(**(chosen | {name: value for name, value in given.items() if value is not None}))
-    if not 1 <= args.workers <= MOST_WORKERS:
-        raise InputError(f"workers: {args.workers} given; allowed: 1 to {MOST_WORKERS}")
-    if args.checkpoint_every < 0:
-        raise InputError(f"checkpoint-every: {args.checkpoint_every} given; allowed: 0 or more")
-    name = f"train-{options.system}-{options.model}-{Path(args.graph).stem}-{args.workers}"
-    folder = args.output or Path("results") / name.replace(":", "-")
-    checkpoints = folder.with_name(f"{folder.name}.checkpoint")
-    if args.resume and not checkpoints.is_dir():
-        raise InputError(f"resume: there is no {checkpoints}")
-    # These import torch, which is optional.
-    from workloads.training.launch import WorkerError  # noqa: PLC0415
-    from workloads.training.records import write_run  # noqa: PLC0415
+    folder, checkpoints = folders(args, "train", options.system, options.model)
+    from workloads.training.records import write_run  # noqa: PLC0415  # imports torch, which is optional
 
-    try:
-        about, run = _trained(args, options, checkpoints)
-    except WorkerError as error:
-        print(error.report, end="", file=sys.stderr)
-        raise
-    if run is None:
-        return 0  # worker 0 has the results
-    figures = write_run(folder, about, run)
-    if not args.checkpoint_every and not run.interrupted:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-    if args.json:
-        log = [{name: _plain(value) for name, value in row.items()} for row in run.epochs]
-        summary = {name: _plain(value) for name, value in figures.items()}
-        answer = {"folder": str(folder), "settings": about, "summary": summary, "epochs": log}
-        print(json.dumps(answer, indent=1, allow_nan=False))
-    else:
-        _show(about, figures, folder)
-    if run.interrupted:
-        print(
-            f"netfold: interrupted after {len(run.epochs)} of {options.epochs} epochs; the same command with "
-            "--resume goes on",
-            file=sys.stderr,
-        )
-        return INTERRUPTED
-    return 0
+    def train() -> tuple[dict[str, Any], Trained | None]:
+        return _trained(args, options, checkpoints)
+
+    return trained_and_told(args, (folder, checkpoints), train, write_run, _show)
 
 
 def _trained(
@@ -223,17 +186,12 @@ def _trained(
         raise
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no NaN."""
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
 def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
     title = f"{about['system']}, {about['model']} on {about['graph']}, {about['workers']} workers"
     table = Table(show_header=False, box=None, title=title, title_justify="left", title_style="bold")
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
-    sizes = {kind: _size(figures[f"{kind}_bytes"] / figures["epochs"]) for kind in _SHOWN}
+    sizes = {kind: size(figures[f"{kind}_bytes"] / figures["epochs"]) for kind in _SHOWN}
     table.add_row("loss", f"{figures['final_loss']:.4f} after {figures['epochs']} epochs")
     table.add_row(
         about["score"],
@@ -241,23 +199,16 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
         f"(best, epoch {figures['best_epoch']})",
     )
     bits = f", {figures['mean_bits']:.2f} bits a value" if about["system"] == "sylvie" else ""
-    table.add_row("sent an epoch", ", ".join(f"{kind} {size}" for kind, size in sizes.items()) + bits)
+    table.add_row("sent an epoch", ", ".join(f"{kind} {told}" for kind, told in sizes.items()) + bits)
     table.add_row(
         "kept, most",
-        f"{_size(figures['saved_bytes'])} for backward, {_size(figures['halo_bytes'])} remote rows at once",
+        f"{size(figures['saved_bytes'])} for backward, {size(figures['halo_bytes'])} remote rows at once",
     )
     table.add_row("epoch", f"{figures['epoch_s']:.3f} s, measured on this machine ({figures['device']})")
     if about["made_up"]:
         table.add_row("made up", about["made_up"])
     table.add_row("records", str(folder))
     plain_console().print(table)
-
-
-def _size(count: float) -> str:
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.2f} {unit}"
-    return f"{count:.0f} B"
 
 
 _SHOWN = ("embeddings", "gradients", "scales", "weights")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import shutil
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +14,7 @@ from workloads.errors import InputError
 from workloads.graphs.dynamic import load_dynamic_graph
 from workloads.partition.dynamic import METHODS, partition_dynamic
 from workloads.terminal import plain_console
+from workloads.training.around import folders, size, trained_and_told
 from workloads.training.display import training_progress
 from workloads.training.dynamic.options import (
     CHOICES,
@@ -34,8 +32,6 @@ from workloads.training.require import require_torch
 if TYPE_CHECKING:
     from workloads.training.dynamic.worker import DynamicTrained
 
-MOST_WORKERS = 64
-INTERRUPTED = 130
 PARTITIONS = {"swash": "light-metis", "snapshot": "snapshot", "chunk": "chunk"}
 _EXAMPLES = """examples:
   netfold train-dynamic                               # T-GCN with SWASH on generated traffic, 4 workers
@@ -130,44 +126,13 @@ def _number(parser: Any, flag: str, default: float, what: str, dest: str | None 
 def _train(args: argparse.Namespace) -> int:
     require_torch("train-dynamic")
     options = make_options({field.name: getattr(args, field.name) for field in fields(DynamicOptions)})
-    if not 1 <= args.workers <= MOST_WORKERS:
-        raise InputError(f"workers: {args.workers} given; allowed: 1 to {MOST_WORKERS}")
-    if args.checkpoint_every < 0:
-        raise InputError(f"checkpoint-every: {args.checkpoint_every} given; allowed: 0 or more")
-    name = f"train-dynamic-{options.system}-{options.model}-{Path(args.graph).stem}-{args.workers}"
-    folder = args.output or Path("results") / name.replace(":", "-")
-    checkpoints = folder.with_name(f"{folder.name}.checkpoint")
-    if args.resume and not checkpoints.is_dir():
-        raise InputError(f"resume: there is no {checkpoints}")
-    # These import torch, which is optional.
-    from workloads.training.dynamic.records import write_run  # noqa: PLC0415
-    from workloads.training.launch import WorkerError  # noqa: PLC0415
+    folder, checkpoints = folders(args, "train-dynamic", options.system, options.model)
+    from workloads.training.dynamic.records import write_run  # noqa: PLC0415  # imports torch, which is optional
 
-    try:
-        about, run = _trained(args, options, checkpoints)
-    except WorkerError as error:
-        print(error.report, end="", file=sys.stderr)
-        raise
-    if run is None:
-        return 0  # worker 0 has the results
-    figures = write_run(folder, about, run)
-    if not args.checkpoint_every and not run.interrupted:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-    if args.json:
-        log = [{name: _plain(value) for name, value in row.items()} for row in run.epochs]
-        summary = {name: _plain(value) for name, value in figures.items()}
-        answer = {"folder": str(folder), "settings": about, "summary": summary, "epochs": log}
-        print(json.dumps(answer, indent=1, allow_nan=False))
-    else:
-        _show(about, figures, folder)
-    if run.interrupted:
-        print(
-            f"netfold: interrupted after {len(run.epochs)} of {options.epochs} epochs; the same command with "
-            "--resume goes on",
-            file=sys.stderr,
-        )
-        return INTERRUPTED
-    return 0
+    def train() -> tuple[dict[str, Any], DynamicTrained | None]:
+        return _trained(args, options, checkpoints)
+
+    return trained_and_told(args, (folder, checkpoints), train, write_run, _show)
 
 
 def _trained(
@@ -175,6 +140,7 @@ def _trained(
 ) -> tuple[dict[str, Any], DynamicTrained | None]:
     """(settings, what the run left), the latter on worker 0 only."""
     from workloads.training import launch  # noqa: PLC0415
+    from workloads.training.checkpoint import refuse_other_run  # noqa: PLC0415
     from workloads.training.dynamic.prepare import make_dynamic_jobs  # noqa: PLC0415
     from workloads.training.dynamic.records import settings  # noqa: PLC0415
     from workloads.training.dynamic.worker import train_dynamic_worker  # noqa: PLC0415
@@ -193,13 +159,15 @@ def _trained(
         about = settings(graph, partition, options)
         ranks = None if member is None else [member.rank]
         jobs = make_dynamic_jobs(graph, partition, options, ranks=ranks, keeping=keeping)
+        if args.resume and member is None:
+            refuse_other_run(checkpoints, args.workers, jobs[0].identity)
         first = METRICS[graph.task][0]
 
         def told(row: dict[str, Any]) -> str:
             value = row[f"validation_{first}"]
             scored = "" if math.isnan(value) else f"validation {first} {value:.4f}, "
             sent = row["embeddings_bytes"] + row["gradients_bytes"]
-            return f"loss {row['loss']:.4f}, {scored}{row['epoch_s']:.2f} s, boundary {_size(sent)}"
+            return f"loss {row['loss']:.4f}, {scored}{row['epoch_s']:.2f} s, boundary {size(sent)}"
 
         with training_progress(f"{options.system} {options.model}", options.epochs, told) as on_epoch:
             if member is not None:
@@ -216,11 +184,6 @@ def _trained(
         raise
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no NaN."""
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
 def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
     title = f"{about['system']}, {about['model']} on {about['graph']}, {about['workers']} workers"
     table = Table(show_header=False, box=None, title=title, title_justify="left", title_style="bold")
@@ -235,7 +198,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
             f"(best, epoch {figures['best_epoch']})",
         )
     kinds = ("features", "embeddings", "gradients", "states", "topk", "weights")
-    sizes = ", ".join(f"{kind} {_size(figures[f'{kind}_bytes'] / epochs)}" for kind in kinds)
+    sizes = ", ".join(f"{kind} {size(figures[f'{kind}_bytes'] / epochs)}" for kind in kinds)
     table.add_row("sent an epoch", sizes)
     if about["system"] == "swash":
         table.add_row(
@@ -246,7 +209,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
         )
         table.add_row(
             "cache",
-            f"{_size(figures['cache_bytes'])} of at most {_size(figures['cache_most_bytes'])} a worker",
+            f"{size(figures['cache_bytes'])} of at most {size(figures['cache_most_bytes'])} a worker",
         )
     waited = f"{figures['wait_s']:.3f} s of it sending and receiving"
     table.add_row(
@@ -254,10 +217,3 @@ def _show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
     )
     table.add_row("records", str(folder))
     plain_console().print(table)
-
-
-def _size(count: float) -> str:
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.2f} {unit}"
-    return f"{count:.0f} B"
