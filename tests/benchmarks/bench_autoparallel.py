@@ -159,7 +159,7 @@ def _brute(case: Case, seconds: float) -> dict[str, Any]:
             "high": 1e3 * one.high_s,
             "compute": 1e3 * one.compute_s,
             "waiting": 1e3 * one.waiting_s,
-            "steps": len(one.losses) - WARMUPS,
+            "steps": (len(one.losses) - WARMUPS) // 2,
         }
         for scheme, one in found.items()
     }

@@ -52,8 +52,8 @@ def measure_schemes(
     balance: Balance | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Measured]:
-    """Run every scheme (all of equally many workers): warm-up, then `rounds` steps of each in turn, or as
-    many rounds, three at least, as `seconds` have room for.
+    """Run every scheme (all of equally many workers): warm-up, then `rounds` times two steps of each in turn,
+    the second of them timed, or as many rounds, three at least, as `seconds` have room for.
     """
     pairs = [(task, scheme) for scheme in chosen]
     return measure_pairs(pairs, rounds=rounds, seconds=seconds, balance=balance, progress=progress)
@@ -97,6 +97,8 @@ def _measure(
     for turn in range(WARMUPS + rounds):
         for number, (training, row) in enumerate(zip(trainings, rows, strict=True)):
             if training is not None:
+                if turn >= WARMUPS:  # a scheme that trains alone finds its data in the caches
+                    row["losses"].append(training.whole_loss(training.step()))
                 dist.barrier()
                 step = training.step(measure=turn == 0)
                 row["losses"].append(training.whole_loss(step))

@@ -12,8 +12,8 @@ from workloads.parallel.task import Task
 
 MOST = 5
 NEAR = 1.6  # predicted times within this factor of the first are not told apart
-SECONDS = 4.0  # of steps, all schemes together
-ROUNDS = 15
+SECONDS = 5.0  # of steps, all schemes together
+ROUNDS = 25
 
 
 def shortlist(ranked: list[Prediction], most: int = MOST) -> list[Scheme]:

@@ -186,6 +186,8 @@ class _Cluster:
                     break
         if self._failures:
             first = min(self._failures, key=lambda failure: (failure.follows, failure.at))
+            if interrupts and first.reason == _WITHOUT_SERVER:
+                raise KeyboardInterrupt  # SIGTERM to all, as `timeout` sends it, ends the server too
             line = f"worker {first.rank} of {len(self._processes)} {first.reason}; all workers were ended"
             raise (LostServerError if first.reason == _WITHOUT_SERVER else WorkerError)(line, first.report)
         assert self._result is not None

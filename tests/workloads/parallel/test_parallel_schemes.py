@@ -102,7 +102,7 @@ def test_every_scheme_trains_as_one_worker(karate, workers):
     turns = (1, 2) if workers == 2 else (1,)
     tasks = [task(karate, name, **change) for name, change in CASES[workers]]
     pairs = [(made, scheme) for made in tasks for scheme in schemes(workers, made.model.axes, turns=turns)]
-    expected = {id(made): alone(made, Scheme(), 3)[0] for made in tasks}
+    expected = {id(made): alone(made, Scheme(), 4)[0] for made in tasks}
     axes: dict[int, set[str]] = {}
     for (made, scheme), one in zip(pairs, measure_pairs(pairs, rounds=1), strict=True):
         if one.failure:
