@@ -74,8 +74,7 @@ def main() -> int:
 
 def measured(graph: str, system: str, workers: int, epochs: int) -> dict[str, float]:
     """CPU seconds of an epoch: of the busiest worker, the smallest over epochs but the first."""
-    from bench_swash_training import threads
-
+    from tests.workloads.training.threads import train_dynamic
     from workloads.graphs.dynamic import load_dynamic_graph
     from workloads.partition.dynamic import partition_dynamic
     from workloads.training.dynamic.cli import PARTITIONS
@@ -87,9 +86,8 @@ def measured(graph: str, system: str, workers: int, epochs: int) -> dict[str, fl
         given |= {"s": S, "p": P}
     loaded = load_dynamic_graph(graph)
     method = PARTITIONS.get(system, "metis-union")
-    made = threads(
-        make_dynamic_jobs(loaded, partition_dynamic(loaded, workers, method=method), make_options(given))
-    )
+    jobs = make_dynamic_jobs(loaded, partition_dynamic(loaded, workers, method=method), make_options(given))
+    made = train_dynamic(jobs, timeout_s=600)
     times = [[row["cpu_ns"] for row in worker.times] for worker in made]
     return {"cpu_s": min(max(worker[epoch] for worker in times) for epoch in range(1, epochs)) * 1e-9}
 

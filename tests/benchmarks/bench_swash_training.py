@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import queue
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -43,46 +41,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 BOUNDARY = ("features", "embeddings", "gradients", "states", "topk")
 
 
-def threads(jobs: list[Any]) -> list[Any]:
-    """Train; every worker after the run."""
-    import torch
-
-    from workloads.training.dynamic.worker import DynamicTraining
-    from workloads.training.wire import Wire
-
-    class Mailboxes(Wire):
-        def __init__(self, rank: int, boxes: dict[tuple[int, int], Any]) -> None:
-            super().__init__(rank, len(jobs))
-            self._boxes = boxes
-
-        def swap(self, message: Any, to: int, arriving: Any, source: int) -> None:
-            if message.numel():
-                self._boxes[self.rank, to].put(message.clone())
-            if arriving.numel():
-                arriving.copy_(self._boxes[source, self.rank].get(timeout=600))
-
-    ranks = range(len(jobs))
-    groups = [{(a, b): queue.Queue() for a in ranks for b in ranks} for _ in range(2)]
-    made = [
-        DynamicTraining(job, torch.device("cpu"), [Mailboxes(rank, boxes) for boxes in groups])
-        for rank, job in enumerate(jobs)
-    ]
-
-    def work(worker: Any) -> None:
-        worker.mix_once()
-        for epoch in range(worker.job.options.epochs):
-            worker.epoch(epoch, False)
-
-    running = [threading.Thread(target=work, args=(worker,)) for worker in made]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
-    return made
-
-
 def cell(source: str, workers: int, method: str | None, given: dict[str, Any]) -> dict[str, Any]:
     """One run: metrics at the best validation value, bytes of all workers over the run, staleness."""
+    from tests.workloads.training.threads import train_dynamic
     from workloads.graphs.dynamic import load_dynamic_graph
     from workloads.partition.dynamic import partition_dynamic
     from workloads.training.dynamic.cli import PARTITIONS
@@ -99,7 +60,7 @@ def cell(source: str, workers: int, method: str | None, given: dict[str, Any]) -
         method = "light-metis"  # as swash, so that only what is sent differs
     partition = partition_dynamic(graph, workers, method=method, seed=options.seed)
     start, cpu = time.perf_counter(), time.process_time()
-    made = threads(make_dynamic_jobs(graph, partition, options))
+    made = train_dynamic(make_dynamic_jobs(graph, partition, options), timeout_s=600)
     rows = made[0].rows
     best = best_row(graph.task, rows)
     used = max(1, sum(row[f"{name}_rows"] for row in rows for name in ("fresh", "cached", "missing")))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
+from tests.workloads.training.threads import Mailboxes, mailboxes
+from tests.workloads.training.threads import in_threads as every
 from workloads.graphs import Graph, Provenance, load_graph
 from workloads.graphs.csr import build_csr
 from workloads.graphs.graph import make_graph
@@ -22,7 +21,6 @@ from workloads.training.launch import train_cluster
 from workloads.training.local_graph import local_graph
 from workloads.training.options import TrainOptions
 from workloads.training.prepare import make_jobs
-from workloads.training.wire import Wire
 
 
 def induced(graph: Graph, count: int) -> Graph:
@@ -97,50 +95,22 @@ def run() -> Callable[..., Trained]:
     return train
 
 
-class ThreadWire(Wire):
-    """A wire between threads: mailboxes in place of sockets."""
-
-    def __init__(self, rank: int, workers: int, boxes: dict[tuple[int, int], queue.Queue[Any]]) -> None:
-        super().__init__(rank, workers)
-        self._boxes = boxes
-
-    def swap(self, message: torch.Tensor, to: int, arriving: torch.Tensor, source: int) -> None:
-        if message.numel():
-            self._boxes[self.rank, to].put(message.clone())
-        if arriving.numel():
-            arriving.copy_(self._boxes[source, self.rank].get(timeout=20))
-
-
 @pytest.fixture(scope="session")
 def in_threads() -> Callable[..., list[Any]]:
     """Runs body(exchange, local, wire) for every worker of a partition, each in a thread; their results."""
 
     def go(graph: Graph, partition: Partition, body: Callable[..., Any]) -> list[Any]:
-        k = partition.k
-        boxes: dict[tuple[int, int], queue.Queue[Any]] = {
-            (a, b): queue.Queue() for a in range(k) for b in range(k)
-        }
-        results: list[Any] = [None] * k
+        boxes = mailboxes(partition.k)
 
-        def work(rank: int) -> None:
+        def work(rank: int) -> Any:
             local = local_graph(graph, partition, rank)
-            wire = ThreadWire(rank, k, boxes)
+            wire = Mailboxes(rank, partition.k, boxes)
             exchange = Exchange(local, wire, seed=5)
             try:
-                results[rank] = body(exchange, local, wire)
-            except Exception as error:
-                results[rank] = error
+                return body(exchange, local, wire)
             finally:
                 exchange.close()
 
-        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(k)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
-        return results
+        return every(partition.k, work)
 
     return go

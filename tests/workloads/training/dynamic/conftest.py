@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
+from tests.workloads.training.threads import train_dynamic
 from workloads.graphs.dynamic import DynamicGraph, load_dynamic_graph
 from workloads.partition.dynamic import DynamicPartition
 from workloads.training.dynamic.options import make_options
 from workloads.training.dynamic.prepare import make_dynamic_jobs
-from workloads.training.dynamic.worker import DynamicJob, DynamicTraining
-from workloads.training.wire import Wire
+from workloads.training.dynamic.worker import DynamicTraining
 
 SOURCES = {"regression": "traffic:40:10", "classification": "contacts:40:10", "link": "social:50:10"}
-
-
-class Mailboxes(Wire):
-    """A wire between threads: queues in place of sockets."""
-
-    def __init__(self, rank: int, workers: int, boxes: dict[tuple[int, int], queue.Queue[Any]]) -> None:
-        super().__init__(rank, workers)
-        self._boxes = boxes
-
-    def swap(self, message: torch.Tensor, to: int, arriving: torch.Tensor, source: int) -> None:
-        if message.numel():
-            self._boxes[self.rank, to].put(message.clone())
-        if arriving.numel():
-            arriving.copy_(self._boxes[source, self.rank].get(timeout=60))
 
 
 def split(graph: DynamicGraph, workers: int, system: str) -> DynamicPartition:
@@ -53,37 +36,7 @@ def train(graph: DynamicGraph, workers: int, **given: Any) -> list[DynamicTraini
     """Every worker after a whole run, worker 0 first."""
     options = make_options({"precision": "float64", "eval_every": 1000, "hidden": 6, "epochs": 2} | given)
     jobs = make_dynamic_jobs(graph, split(graph, workers, options.system), options)
-    return run_in_threads(jobs)
-
-
-def run_in_threads(jobs: list[DynamicJob]) -> list[DynamicTraining]:
-    """Train; workers are threads of this process."""
-    workers, options = len(jobs), jobs[0].options
-    pairs = [(a, b) for a in range(workers) for b in range(workers)]
-    groups = [{pair: queue.Queue() for pair in pairs} for _ in range(2)]
-    made = [
-        DynamicTraining(job, torch.device("cpu"), [Mailboxes(rank, workers, boxes) for boxes in groups])
-        for rank, job in enumerate(jobs)
-    ]
-    failures: list[BaseException] = []
-
-    def work(worker: DynamicTraining) -> None:
-        try:
-            worker.mix_once()
-            for epoch in range(options.epochs):
-                worker.epoch(epoch, False)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in made]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        while thread.is_alive() and not failures:
-            thread.join(0.5)
-    if failures:
-        raise failures[0]
-    return made
+    return train_dynamic(jobs)
 
 
 @pytest.fixture(scope="session")

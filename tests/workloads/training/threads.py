@@ -1,0 +1,79 @@
+"""Workers as threads of one process, with mailboxes in place of sockets."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from workloads.training.dynamic.worker import DynamicJob, DynamicTraining
+from workloads.training.wire import Wire
+
+Boxes = dict[tuple[int, int], "queue.Queue[torch.Tensor]"]
+
+
+class Mailboxes(Wire):
+    """A worker's wire between threads; boxes: of `mailboxes`, the same for all workers."""
+
+    def __init__(self, rank: int, workers: int, boxes: Boxes, *, timeout_s: float = 60) -> None:
+        super().__init__(rank, workers)
+        self._boxes = boxes
+        self._timeout_s = timeout_s
+
+    def swap(self, message: torch.Tensor, to: int, arriving: torch.Tensor, source: int) -> None:
+        if message.numel():
+            self._boxes[self.rank, to].put(message.clone())
+        if arriving.numel():
+            arriving.copy_(self._boxes[source, self.rank].get(timeout=self._timeout_s))
+
+
+def mailboxes(workers: int) -> Boxes:
+    """One box for each sender and receiver."""
+    return {(a, b): queue.Queue() for a in range(workers) for b in range(workers)}
+
+
+def in_threads(workers: int, body: Callable[[int], Any]) -> list[Any]:
+    """body(rank) of every worker, each in a thread. Raises what the first that fails raises, at once."""
+    results: list[Any] = [None] * workers
+    failures: list[BaseException] = []
+
+    def work(rank: int) -> None:
+        try:
+            results[rank] = body(rank)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive() and not failures:
+            thread.join(0.5)
+    if failures:
+        raise failures[0]
+    return results
+
+
+def train_dynamic(jobs: list[DynamicJob], *, timeout_s: float = 60) -> list[DynamicTraining]:
+    """Every worker of a dynamic training after the whole run, worker 0 first."""
+    workers = len(jobs)
+    groups = [mailboxes(workers) for _ in range(2)]
+    made = [
+        DynamicTraining(
+            job,
+            torch.device("cpu"),
+            [Mailboxes(rank, workers, boxes, timeout_s=timeout_s) for boxes in groups],
+        )
+        for rank, job in enumerate(jobs)
+    ]
+
+    def work(rank: int) -> None:
+        made[rank].mix_once()
+        for epoch in range(jobs[rank].options.epochs):
+            made[rank].epoch(epoch, False)
+
+    in_threads(workers, work)
+    return made
