@@ -89,7 +89,7 @@ def light_metis(
 
 def _split(merged: sp.csr_array, workers: int, seed: int) -> npt.NDArray[np.int32]:
     sparse = merged.nnz <= SPARSE * merged.shape[0]
-    cuts = (3 if workers <= 8 else 2) if sparse else 1
+    cuts = (3 if workers <= 4 else 2) if sparse else 1  # a cut into more parts takes longer
     return weighted_split(
         merged.indptr, merged.indices, merged.data, workers,
         imbalance=IMBALANCE, cuts=cuts, bisect=True if sparse else None, seed=seed,
