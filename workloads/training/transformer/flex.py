@@ -126,10 +126,10 @@ def _blocks(layout: PairLayout, side: int, device: torch.device) -> Blocks:
     tiles[1:].flat[places] = np.arange(1, len(places) + 1)
     classes = np.zeros((len(places) + 1, side, side), dtype=np.uint8)
     classes[tile + 1, row % side, column % side] = layout.classes
-    lookup = tuple(torch.from_numpy(part).to(device) for part in (slots, tiles, classes))
-    for part in lookup[1:]:  # as long as the layout has blocks and tiles: no reason to compile again
+    parts = [torch.from_numpy(part).to(device) for part in (slots, tiles, classes)]
+    for part in parts[1:]:  # as long as the layout has blocks and tiles: no reason to compile again
         torch._dynamo.maybe_mark_dynamic(part, 0)
-    kind = _kind(side, *lookup)
+    kind = _kind(side, *parts)
 
     def attends(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return kind(i, j) > 0
@@ -144,4 +144,4 @@ def _blocks(layout: PairLayout, side: int, device: torch.device) -> Blocks:
         mask_mod=attends,
         seq_lengths=(layout.rows, layout.columns),
     )
-    return Blocks(side, *lookup, mask)
+    return Blocks(side, parts[0], parts[1], parts[2], mask)

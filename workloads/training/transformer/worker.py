@@ -73,7 +73,10 @@ class TransformerTraining:
         self.model.to(device, self.dtype)
         biases = list(self.model.table.parameters())
         others = [p for name, p in self.model.named_parameters() if not name.startswith("table.")]
-        groups = [{"params": others}, {"params": biases, "lr": options.lr * options.bias_lr}]
+        groups: list[dict[str, Any]] = [
+            {"params": others},
+            {"params": biases, "lr": options.lr * options.bias_lr},
+        ]
         self.optimiser = torch.optim.Adam(groups, lr=options.lr)
         self.tuner = Tuner(options.beta, options.smoothing, options.gap)
         self._views: dict[int, tuple[Patterns, Inputs]] = {}
