@@ -20,7 +20,7 @@ from workloads.graphs import Graph, load_graph
 from workloads.training.data import TrainingData, training_data
 from workloads.training.device import choose_device
 from workloads.training.display import training_progress
-from workloads.training.failure import out_of_memory
+from workloads.training.failure import LESS_MEMORY, out_of_memory
 from workloads.training.job import Trained
 from workloads.training.launch import WorkerError, run_cluster
 from workloads.training.member import Member, join_torchrun
@@ -61,7 +61,11 @@ def train_graph_transformer(args: argparse.Namespace) -> int:
                 run = member.run(prepared.jobs[member.rank], on_epoch, train_transformer)
     except WorkerError as error:
         print(error.report, end="", file=sys.stderr)
-        raise
+        if LESS_MEMORY not in str(error):
+            raise
+        # The launcher knows what graph neural networks can do about it.
+        told = str(error).replace(LESS_MEMORY, less_memory(options))
+        raise WorkerError(told) from None
     except Exception as error:
         if not isinstance(error, InputError) and out_of_memory(error):
             error = InputError(f"train: out of memory; {less_memory(options)}")

@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 import netfold
+from workloads.training.failure import LESS_MEMORY
+from workloads.training.launch import WorkerError
 
 KARATE = ["train", "--graph", "karate", "--workers", "2", "--epochs", "3"]
 GIVEN = ["--clusters", "4", "--sub-block", "8"]
@@ -145,6 +147,36 @@ def test_bad_input_is_one_line(arguments, told, tmp_path, capsys):
     assert error.startswith("netfold: error: ") and error.count("\n") == 1
     assert told in error
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["--system", "torchgt"],
+            "out of memory; use a smaller --hidden, fewer --layers, --precision bfloat16",
+        ),
+        (["--system", "gp-raw"], "use --system torchgt or gp-sparse, whose memory grows with edges"),
+        (["--system", "torchgt", "--graph", "families:40", "--batch", "8"], "use a smaller --batch"),
+    ],
+)
+def test_without_memory_one_line_says_what_to_change(arguments, told, tmp_path, capsys, monkeypatch):
+    def exhausted(*given, **named):
+        raise MemoryError
+
+    for name in ("prepare_graph", "prepare_set"):
+        monkeypatch.setattr(f"workloads.training.transformer.command.{name}", exhausted)
+    assert netfold.main([*KARATE, "-o", str(tmp_path / "run"), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("netfold: error: ") and error.count("\n") == 1 and told in error
+
+    def killed(*given, **named):
+        raise WorkerError(f"worker 0 of 2 was killed by SIGKILL: {LESS_MEMORY}; all workers were ended")
+
+    monkeypatch.undo()
+    monkeypatch.setattr("workloads.training.transformer.command.run_cluster", killed)
+    assert netfold.main([*KARATE, *GIVEN, "-o", str(tmp_path / "run"), "--system", "torchgt"]) == 2
+    assert "--precision bfloat16" in capsys.readouterr().err
 
 
 @pytest.mark.slow
