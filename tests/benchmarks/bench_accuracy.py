@@ -27,6 +27,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "sylvie": {"system": "sylvie"},
     "sylvie sync": {"system": "sylvie", "mode": "sync"},
     "32 bit async": {"system": "sylvie", "bits": "32", "mode": "async"},
+    "sylvie warm-up 25": {"system": "sylvie", "warmup": 25},
     "32 bit adaptive": {"system": "sylvie", "bits": "32"},
     "mask shuffled": {"system": "sylvie", "mask": "shuffled"},
     "sar": {"system": "sar"},
@@ -43,7 +44,7 @@ SHAPE: dict[str, Any] = {
     "partition": "metis",
     "layers": 8,
     "hidden": 32,
-    "epochs": 200,
+    "epochs": 120,
     "dropout": 0.5,
     "lr": 0.01,
     "gap": 5,
@@ -63,7 +64,7 @@ FIGURES = (
 )
 TABLE: list[dict[str, Any]] = [
     {"graph": graph, "model": model, "layers": layers}
-    for graph in ("planted:1000", "debian:2000", "digits")
+    for graph in ("planted:1000", "debian:1500", "digits")
     for model, layers in (("sage", 4), ("gcn", 4), ("gcnii", 8), ("jknet", 8))
 ]
 

@@ -114,6 +114,7 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     sylvie.add_argument("--mode", choices=MODES, default=base.mode, help="synchronous or one epoch stale")
     _number(sylvie, "--lambda", base.smoothing, "smoothing of the loss", dest="smoothing")
     _number(sylvie, "--delta", base.gap, "epochs back that the loss descent rate is compared", dest="gap")
+    _number(sylvie, "--warmup", base.warmup, "epochs before which width and mode stay as they begin")
     sylvie.add_argument(
         "--clock",
         choices=CLOCKS,

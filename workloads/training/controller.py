@@ -18,10 +18,13 @@ class Controller:
     """State after each epoch: base (bits) and synchronous are for the next one.
 
     smoothing: lambda; gap: delta, how many epochs back LDR is compared. The first epoch is synchronous.
+    warmup: nothing is decided before so many epochs are over. F starts at the first loss and lags ever more
+    behind L, so that at first LDR rises, for 10 to 20 epochs at lambda 0.9, where the descent only slows.
     """
 
     smoothing: float
     gap: int
+    warmup: int = 0
     base: int = LOWEST_BITS
     synchronous: bool = True
     smoothed: list[float] = field(default_factory=list)
@@ -37,7 +40,7 @@ class Controller:
         self.smoothed.append(smooth)
         self.rates.append((previous - smooth) / epoch_s)
         epoch = len(self.rates) - 1
-        if epoch <= self.gap:
+        if epoch <= max(self.gap, self.warmup):
             return
         if self.rates[epoch] < self.rates[epoch - self.gap]:
             self.base = min(2 * self.base, HIGHEST_BITS)

@@ -34,11 +34,12 @@ class TrainOptions:
     """One run. Raises InputError for values outside their range.
 
     share: of the halo that takes part in an epoch (bns-gcn). bits, mask, mode: SYLVIE's time, data and
-    execution dimensions; "32" sends exact values. smoothing, gap: its lambda, and its delta in epochs. clock:
-    the epoch time that SYLVIE's controller divides by: "counted" is the busiest worker's bytes over
-    link_gbps, the same in every run; "measured" is this machine's wall time. eval_every: epochs between
-    evaluations (the last is always evaluated). device: "auto" is CUDA where every worker finds a
-    device of its own, else the CPU. timeout_s: how long a worker waits for another.
+    execution dimensions; "32" sends exact values. smoothing, gap: its lambda, and its delta in epochs.
+    warmup: epochs before which its controller decides nothing. clock: the epoch time that it divides by:
+    "counted" is the busiest worker's bytes over link_gbps, the same in every run; "measured" is this
+    machine's wall time. eval_every: epochs between evaluations (the last is always evaluated). device: "auto"
+    is CUDA where every worker finds a device of its own, else the CPU. timeout_s: how long a worker waits for
+    another.
     """
 
     system: str = "dgl"
@@ -55,6 +56,7 @@ class TrainOptions:
     mode: str = "adaptive"
     smoothing: float = 0.9
     gap: int = 5
+    warmup: int = 0
     clock: str = "counted"
     link_gbps: float = 1.0
     eval_every: int = 1
@@ -81,6 +83,7 @@ class TrainOptions:
             ("epochs", 1, 10_000_000),
             ("seed", 0, 2**40 - 1),
             ("gap", 1, 10_000),
+            ("warmup", 0, 10_000_000),
             ("eval_every", 1, 10_000_000),
             ("threads", 1, 1024),
             ("dropout", 0, 0.99),

@@ -66,7 +66,7 @@ class Sylvie:
 
     def __init__(self, options: TrainOptions, levels: npt.NDArray[np.uint8]) -> None:
         self._options, self._levels = options, levels
-        self._controller = Controller(options.smoothing, options.gap)
+        self._controller = Controller(options.smoothing, options.gap, options.warmup)
         self._late = False  # the latest epoch was asynchronous
         self._base = LOWEST_BITS
         self._forced = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -127,6 +129,18 @@ def test_a_descent_no_slower_halves_the_width_and_runs_asynchronously_down_to_on
     assert states[2:] == [(4, False), (2, False), (1, False), (1, False)]
     controller = Controller(smoothing=0.0, gap=1, base=4)
     assert feed(controller, [10.0, 9.0, 8.0])[2] == (2, False)  # an equal rate counts as no worse
+
+
+def test_a_slowing_descent_looks_faster_at_first_and_a_warm_up_waits_until_it_does_not():
+    """An exponential decay slows from its first epoch on; F's lag behind it makes LDR rise for a while."""
+    losses = [math.exp(-epoch / 40) for epoch in range(60)]
+    states = feed(Controller(smoothing=0.9, gap=5), losses)
+    late = [epoch for epoch, (_, synchronous) in enumerate(states) if not synchronous]
+    assert late == list(range(6, 21))  # decided after these epochs
+    assert all(base == 1 for base, _ in states[:21]) and states[-1] == (8, True)
+    states = feed(Controller(smoothing=0.9, gap=5, warmup=25), losses)
+    assert states[:26] == [(1, True)] * 26
+    assert states[26:29] == [(2, True), (4, True), (8, True)]
 
 
 def test_a_longer_epoch_makes_the_same_loss_change_worse():
