@@ -13,6 +13,7 @@ from analysis.plots import draw_all
 from analysis.records import Records, load_records
 from analysis.tables import as_plain, narrow_tables, published_table, sweep_table, systems_table
 from workloads.errors import InputError
+from workloads.terminal import plain_console
 
 WIDE = 200  # columns when the output is no terminal: enough for the comparison
 
@@ -48,7 +49,7 @@ def _print(records: Records, figures: list[Path]) -> None:
         sections = narrow_tables(records)
     for part in (*sections, sweep_table(records), published_table(records)):
         if part is not None:
-            console.print(part, highlight=False)
+            console.print(part)
     lines = [f"{label}: failed: {reason}" for label, reason in records.summary["failures"].items()]
     values = records.values()
     wrong = [label for label, equal in values.items() if not equal]
@@ -58,7 +59,7 @@ def _print(records: Records, figures: list[Path]) -> None:
     lines.append(f"records: {records.folder}")
     lines += [f"figure:  {path}" for path in figures if path.suffix == ".png"]
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def show_training(folder: Path, trained: dict[str, Any], *, as_json: bool) -> int:
@@ -71,13 +72,13 @@ def show_training(folder: Path, trained: dict[str, Any], *, as_json: bool) -> in
         table = Table(title, "value")
         for name, value in part.items():
             table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
-        console.print(table, highlight=False)
+        console.print(table)
     tables = ", ".join(path.name for path in sorted(folder.glob("*.parquet")))
-    console.print(f"a training run, measured; tables in {folder}: {tables}", highlight=False, soft_wrap=True)
+    console.print(f"a training run, measured; tables in {folder}: {tables}", soft_wrap=True)
     return 0
 
 
 def wide_console() -> Console:
     """Standard output: as wide as the terminal, or wide enough for every column where there is none."""
-    console = Console(markup=False, emoji=False)  # names like contacts:100:12 are printed as they are
-    return console if console.is_terminal else Console(width=WIDE, markup=False, emoji=False)
+    console = plain_console()
+    return console if console.is_terminal else plain_console(width=WIDE)

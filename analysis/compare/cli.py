@@ -58,19 +58,17 @@ def _diff(args: argparse.Namespace) -> int:
     if found.scenario.empty:
         console.print("The scenarios are the same.")
     else:
-        console.print(frame_table(found.scenario, f"Scenario: a = {args.a}, b = {args.b}"), highlight=False)
+        console.print(frame_table(found.scenario, f"Scenario: a = {args.a}, b = {args.b}"))
     shown = found.shown(everything=args.all)
     if found.changed().empty:
         console.print("Every figure is equal.")
     else:
-        console.print(
-            frame_table(shown, "Results that differ" if not args.all else "Results"), highlight=False
-        )
+        console.print(frame_table(shown, "Results that differ" if not args.all else "Results"))
     more = 0 if args.all else len(found.changed()) - len(shown)
     if more:
         console.print(f"{more} more figures differ (--all shows every one)")
     for line in found.only:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     return 0
 
 

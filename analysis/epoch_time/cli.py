@@ -101,14 +101,14 @@ def _epoch_time(args: argparse.Namespace, overrides: Overrides) -> int:
         print(json.dumps({"folder": str(place), **data}, indent=1))
         return 0
     console = wide_console()
-    console.print(estimate_table(estimates, "An epoch, by system"), highlight=False)
-    console.print(_legend(), markup=False, highlight=False)
-    console.print(published_table(pairs), highlight=False)
+    console.print(estimate_table(estimates, "An epoch, by system"))
+    console.print(_legend())
+    console.print(published_table(pairs))
     for one in estimates:
         if one.note and one.note != "simulated":
-            console.print(f"{one.system}: {one.note}", markup=False, highlight=False)
-    console.print(about, markup=False, highlight=False)
-    console.print(f"records: {place}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{one.system}: {one.note}")
+    console.print(about)
+    console.print(f"records: {place}", soft_wrap=True)
     return 0
 
 

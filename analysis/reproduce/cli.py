@@ -140,7 +140,7 @@ def _sylvie(args: argparse.Namespace, place: Path) -> int:
     found, failures = bring(
         [training for choice in choices for training in sylvie.trainings(choice)],
         place.resolve(),
-        lambda done, every, name: console.print(f"{done} of {every} trainings; {name}", highlight=False),
+        lambda done, every, name: console.print(f"{done} of {every} trainings; {name}"),
     )
     scales = {choice.graph: choice.scale for choice in choices}
     show(
@@ -200,9 +200,9 @@ def show(
             ratio = "-" if row.ratio != row.ratio else f"{row.ratio:.2f}"
             where = f"{row.place}; {row.setting}"
             table.add_row(row.text, row.show(row.theirs), row.show_ours(), row.verdict, ratio, where)
-        console.print(table, highlight=False)
+        console.print(table)
         for reason in figure.why:
-            console.print(f"  can differ: {reason}", markup=False, highlight=False)
+            console.print(f"  can differ: {reason}")
     lines = [f"{name}: failed: {reason}" for name, reason in failures.items()]
     for line in ["", headline(figures), *lines, f"records: {place}"]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)

@@ -116,9 +116,9 @@ def _report(outcome: Outcome, as_json: bool) -> None:
     console = wide_console()
     same = [name for name in ALWAYS if name != "system" and name in summary and summary[name].nunique() < 2]
     told = with_intervals(summary.drop(columns=same))
-    console.print(frame_table(told, "Mean over seeds [95 % interval]"), highlight=False)
+    console.print(frame_table(told, "Mean over seeds [95 % interval]"))
     lines = [f"{name}: failed: {reason}" for name, reason in outcome.failures.items()]
     lines += [f"skipped {folder}: {why}" for folder, why in runs.skipped.items()]
     counts = ", ".join(f"{count} {how}" for how, count in outcome.counts().items())
     for line in [*lines, counts, f"records: {outcome.folder}"]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)

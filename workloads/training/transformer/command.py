@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from workloads.errors import InputError
 from workloads.graphs import Graph, load_graph
+from workloads.terminal import plain_console
 from workloads.training.data import TrainingData, training_data
 from workloads.training.device import choose_device
 from workloads.training.display import training_progress
@@ -211,7 +211,7 @@ def _show(about: dict[str, Any], figures: dict[str, Any], prepared: Prepared, fo
     if about["made_up"]:
         table.add_row("made up", about["made_up"])
     table.add_row("records", str(folder))
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    plain_console().print(table)
 
 
 def _yes(holds: bool) -> str:
