@@ -3,8 +3,10 @@
 Prints a Markdown row per graph, model and variant: the task's metric on the test windows at the best
 validation value, mean and deviation over the seeds, with boundary bytes (embeddings and their gradients,
 features, states, summaries) and weights beside it. Workers are threads of this process, mailboxes their
-sockets, which gives the same numbers as `netfold train-dynamic`. --log keeps a JSON line per run, and runs
-that it already has are not repeated.
+sockets, which gives the same numbers as `netfold train-dynamic`. Beside each metric stands the mean
+difference to the first variant, seed by seed, with its 95 % confidence interval. --log keeps a JSON line per
+run, and runs that it already has are not repeated; after --limit seconds the program stops with exit code 3,
+to go on by the same command.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -29,6 +32,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "chunk": {"system": "chunk"},
     "swash": {"system": "swash"},
     "swash, every window": {"system": "swash", "s": 0, "p": 0.2},
+    "swash, every window p=0.25": {"system": "swash", "s": 0, "p": 0.25},
+    "swash, every window p=0.25, no cache": {"system": "swash", "s": 0, "p": 0.25, "cache_windows": 0},
     "swash k=2": {"system": "swash", "k": 2},
     "swash, no cache": {"system": "swash", "cache_windows": 0},
     "swash p=0.05": {"system": "swash", "p": 0.05},
@@ -94,11 +99,13 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--partition")
     parser.add_argument("--log", type=Path, help="a file of JSON lines")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds, then stop (needs --log)")
     args = parser.parse_args()
 
     import torch
 
     torch.set_num_threads(1)
+    start = time.monotonic()
     known = {}
     if args.log and args.log.exists():
         for line in args.log.read_text().splitlines():
@@ -115,6 +122,9 @@ def main() -> None:
                     key = [source, args.workers, args.partition, given]
                     found = known.get(json.dumps(key))
                     if found is None:
+                        if time.monotonic() - start > args.limit:
+                            print("not all yet; the same command goes on", file=sys.stderr)
+                            raise SystemExit(3)
                         found = {"key": key, **cell(source, args.workers, args.partition, dict(given))}
                         if args.log:
                             with args.log.open("a") as log:
@@ -130,7 +140,12 @@ def row(source: str, model: str, variant: str, runs: list[Any], baseline: list[A
     for name in runs[0]["metrics"]:
         values = np.array([run["metrics"][name] for run in runs])
         spread = values.std(ddof=1) if len(values) > 1 else 0.0
-        told.append(f"{name} {values.mean():.4f} ± {spread:.4f}")
+        text = f"{name} {values.mean():.4f} ± {spread:.4f}"
+        if runs is not baseline and len(runs) == len(baseline) > 1:
+            apart = values - np.array([run["metrics"][name] for run in baseline])
+            within = stats.t.ppf(0.975, len(apart) - 1) * apart.std(ddof=1) / len(apart) ** 0.5
+            text += f" ({apart.mean():+.4f} ± {within:.4f})"
+        told.append(text)
 
     def sent(of: list[Any], kinds: tuple[str, ...]) -> float:
         return float(np.mean([sum(run["bytes"][kind] for kind in kinds) for run in of])) / 1e6
