@@ -46,6 +46,7 @@ from emulator.protocol.sender import Sender
 from emulator.wire import PULL, VALUES_PER_PACKET, PacketType
 
 NEVER = 2**62
+MOST_QUEUED_NS = 20_000_000
 EARLY_MOST = 1 << 14  # frames of the next exchange that are kept
 
 
@@ -78,7 +79,6 @@ class Endpoint:
         self.state = State.IDLE
         self.counters = Counters()
         self.rtt = RttEstimator(timing.rto_min_ns, timing.rto_max_ns)
-        self._first_rtt = RttEstimator(timing.rto_min_ns, timing.rto_max_ns)  # of first barriers
         self.round = 0
         self.exchange: Exchange | None = None
         self.error: str | None = None
@@ -236,9 +236,9 @@ class Endpoint:
             else:
                 self.counters.completions += 1
                 # Karn, for everybody's sake: the report that completed this says whether its worker had to
-                # recover. (The first barrier waits for others' uploads, so it has times of its own.)
-                if not (self._resent or flags & wire.RESEND):
-                    (self._first_rtt if self._at_first else self.rtt).measured(now_ns - self._asked_ns)
+                # recover. (The first barrier waits for others' uploads.)
+                if not (self._resent or flags & wire.RESEND or self._at_first):
+                    self.rtt.measured(now_ns - self._asked_ns)
                 self._completed(now_ns)
 
     def _by_position(self, got: Arrived, now_ns: int) -> None:
@@ -296,6 +296,8 @@ class Endpoint:
         assert receiver is not None
         self.progress_ns = now_ns
         self.rtt.progressed()
+        if self.state is State.WAITING and self._at_first:  # results flow, so the completion is not due yet
+            self._due_ns = max(self._due_ns, now_ns + self._report_again_ns(now_ns))
         if self.state is State.COLLECTING and receiver.pending and self._outstanding <= 0:
             self._due_ns = min(self._due_ns, now_ns) if receiver.bypassed.any() else self._due_ns
 
@@ -401,7 +403,7 @@ class Endpoint:
             )
         )
         self.counters.reports += 1
-        self._due_ns = now_ns + self._timer.timeout_ns
+        self._due_ns = now_ns + self._report_again_ns(now_ns)
 
     @property
     def _at_first(self) -> bool:
@@ -409,10 +411,12 @@ class Endpoint:
         number = self._barrier[1]
         return number != READY and self.exchange is not None and number == sending(self.exchange.number)
 
-    @property
-    def _timer(self) -> RttEstimator:
-        """Times the barrier that is waited for."""
-        return self._first_rtt if self._at_first and self._first_rtt.started(self.rtt) else self.rtt
+    def _report_again_ns(self, now_ns: int) -> int:
+        """How long a report is waited for: at a first barrier, where the others' uploads stand before it in
+        the switch's queues, at least half as long as the exchange has taken.
+        """
+        queued = min((now_ns - self.entered_ns) // 2, MOST_QUEUED_NS) if self._at_first else 0
+        return max(self.rtt.timeout_ns, queued)
 
     def _completed(self, now_ns: int) -> None:
         """The barrier that was waited for is complete."""
@@ -448,7 +452,7 @@ class Endpoint:
             self._resent = True
             self.counters.timeouts += 1
             self.counters.reports_resent += 1
-            self._timer.timed_out()
+            self.rtt.timed_out()
             self._send_report(now_ns, wire.RESEND)
         else:
             self._pull(now_ns)

@@ -6,6 +6,9 @@ but what is derived from it here. A result that is anything but plain is left to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,7 +28,7 @@ from emulator.protocol.layout import Exchange
 from emulator.protocol.receiver import Receiver
 from emulator.wire import FRAME, FRAME_BYTES, OFFSETS, SATURATED, VALUES_PER_PACKET, PacketType
 
-_AGG = FRAME["agg"].fields or {}
+_AGG: Mapping[str, Any] = FRAME["agg"].fields or {}
 _HEADER_BYTES = -(-OFFSETS["values"] // 8) * 8  # it is compared by eight
 # struct Layout of native/frames.hpp.
 _LAYOUT = np.array(

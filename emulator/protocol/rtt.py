@@ -32,12 +32,6 @@ class RttEstimator:
         self.samples += 1
         self.backoff = 0
 
-    def started(self, other: RttEstimator) -> bool:
-        """Begin where another one is, if nothing was measured here yet. False: nothing was there either."""
-        if self.samples == 0 and other.samples:
-            self.srtt_ns, self.rttvar_ns, self.samples = other.srtt_ns, other.rttvar_ns, 1
-        return self.samples > 0
-
     def timed_out(self) -> None:
         """Nothing came: the next timeout is twice as long (5.5)."""
         if self.timeout_ns < self.most_ns:

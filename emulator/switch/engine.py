@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator import _host
-from emulator.host.ethdev import BURST, EthDev, wait
+from emulator.host.ethdev import EthDev, wait
 from emulator.host.lcore import Lcore, LcoreError
 from emulator.host.mempool import NONE, Mempool
 from emulator.host.shm import ShmEnd, ShmEthDev
@@ -39,6 +39,7 @@ from p4.targets import Engine, Target, TargetError
 from p4.targets.engine import Batch
 
 READY_S = 60  # a large program's tables take their time
+RX_BURST = 128  # packets from a port to a batch: the larger, the less the work per batch counts
 _PORTS = 512  # v1model has 9 bits for a port
 _QUEUE = 4096  # packets of a port that wait behind its full ring
 _FULL_S = 200e-6  # until the next look whether a full ring has room
@@ -239,7 +240,7 @@ class _Loop:
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         most = max((end.frame_bytes for end in setup.ends.values()), default=64)
         # Room for a burst from every port and for what comes out, in pieces; and for all that waits.
-        count = max(1024, 4 * BURST * len(setup.ends)) + 2 * _QUEUE * len(setup.ends)
+        count = max(1024, 4 * RX_BURST * len(setup.ends)) + 2 * _QUEUE * len(setup.ends)
         self.pool = Mempool(count, data_room=max(64, most), name="netfold-switch")
         self.ports: dict[int, EthDev] = {}
         self.queues: dict[int, npt.NDArray[np.uint32]] = {}  # of the ports whose ring is full
@@ -279,7 +280,7 @@ class _Loop:
 
     def receive(self) -> npt.NDArray[np.uint32]:
         """A burst from each port."""
-        bursts = [got for port in self.ports.values() if len(got := port.rx_burst(BURST))]
+        bursts = [got for port in self.ports.values() if len(got := port.rx_burst(RX_BURST))]
         return np.concatenate(bursts) if bursts else NONE
 
     def forward(self, mbufs: npt.NDArray[np.uint32]) -> None:
