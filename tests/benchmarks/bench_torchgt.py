@@ -106,6 +106,11 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
+def _data() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData"))
+
+
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -118,7 +123,8 @@ def measured(what: Callable[[], dict[str, float]], memory: int, patience_s: int)
         status = 1
         try:
             os.close(read_end)
-            resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+            most = _data() + memory  # what torch takes before it does anything does not count
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
             resource.setrlimit(resource.RLIMIT_CPU, (patience_s, patience_s + 1))
             with os.fdopen(write_end, "w") as stream:
                 stream.write(json.dumps(what()))
@@ -187,7 +193,7 @@ def scaling(args: argparse.Namespace) -> None:
     memory = int(args.memory_gb * 1e9)
     print(
         f"one attention layer, {HEADS} heads of {WIDTH}, planted:N (mean degree 20), forward and backward, "
-        f"one core; processes limited to {args.memory_gb:g} GB, two layers to {args.patience} s of CPU time\n"
+        f"one core; processes limited to {args.memory_gb:g} GB beside torch itself, two layers to {args.patience} s of CPU time\n"
     )
     for precision in args.precisions.split(","):
         print("| attention | precision | N | pairs | ms | ns a pair | MB above the input | preparation s |")
@@ -224,15 +230,15 @@ def longest(args: argparse.Namespace) -> None:
     """
     memory = int(args.longest_gb * 1e9)
     print(
-        f"longest sequence, forward and backward, of a process with {args.longest_gb:g} GB and "
+        f"longest sequence, forward and backward, of a process with {args.longest_gb:g} GB beside torch and "
         f"{args.patience} s for two layers:\n"
     )
     print("| attention | precision | longest N | ended by |\n|---|---|---|---|")
     for precision in args.precisions.split(","):
         for name, kind in KINDS.items():
-            fits, fails, why = 500, 0, ""
-            while not fails or fails > fits * 9 // 8:
-                n = (fits + fails) // 2 if fails else 2 * fits
+            fits, fails, why = 0, 0, ""
+            while not fails or fails > fits * 9 // 8 > 0:
+                n = (fits + fails) // 2 if fails else max(500, 2 * fits)
                 if n > args.most:
                     why = f"longest tried: {fits:,}"
                     break

@@ -198,6 +198,9 @@ def test_reformation_moves_pairs_of_sparse_clusters_alone(seed, k, side, multipl
     a, b = (np.searchsorted(starts, end, side="right") - 1 for end in (own_row, own_column))
     stays = (a == b) | (before_share[a, b] >= beta)
     assert all((r, c) in back for r, c in zip(own_row[stays], own_column[stays], strict=True))
+    # Where a pair stays its class does too.
+    known = {(r, c): kind for r, c, kind in zip(own_row, own_column, layout.classes, strict=True)}
+    assert all(back[place] == kind for place, kind in known.items() if place in back)
     kept = sum((r, c) in back for r, c in zip(own_row, own_column, strict=True))
     assert layout.pairs - kept <= result.moved <= layout.pairs
 
