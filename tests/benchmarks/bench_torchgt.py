@@ -193,7 +193,7 @@ def scaling(args: argparse.Namespace) -> None:
     memory = int(args.memory_gb * 1e9)
     print(
         f"one attention layer, {HEADS} heads of {WIDTH}, planted:N (mean degree 20), forward and backward, "
-        f"one core; processes limited to {args.memory_gb:g} GB beside torch itself, two layers to {args.patience} s of CPU time\n"
+        f"one core; processes limited to {args.memory_gb:g} GB beside torch, two layers to {args.patience} s\n"
     )
     for precision in args.precisions.split(","):
         print("| attention | precision | N | pairs | ms | ns a pair | MB above the input | preparation s |")
