@@ -193,7 +193,7 @@ def scaling(args: argparse.Namespace) -> None:
     memory = int(args.memory_gb * 1e9)
     print(
         f"one attention layer, {HEADS} heads of {WIDTH}, planted:N (mean degree 20), forward and backward, "
-        f"one core; processes limited to {args.memory_gb:g} GB beside torch, two layers to {args.patience} s\n"
+        f"one core; processes limited to {args.memory_gb:g} GB beside torch, 2 layers to {args.patience} s\n"
     )
     for precision in args.precisions.split(","):
         print("| attention | precision | N | pairs | ms | ns a pair | MB above the input | preparation s |")
@@ -420,7 +420,7 @@ def convergence(args: argparse.Namespace) -> None:
             print(f"| {source} | {variant} | " + " | ".join(cells) + " |", flush=True)
 
 
-QUICK = {"lengths": "1000,2000,4000,8000", "longest_gb": 0.3, "most": 64_000, "patience": 5}
+QUICK = {"lengths": "1000,2000,4000,8000", "longest_gb": 0.3, "most": 64_000, "patience": 8}
 QUICK |= {"train_on": "planted:600", "large_on": "planted:500", "precisions": "float32"}
 
 
