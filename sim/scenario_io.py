@@ -114,16 +114,16 @@ def _sections() -> dict[str, Any]:
     return {section.name: type(section.default) for section in fields(Scenario)}
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """A scenario file's tables. Raises InputError where it cannot be read."""
+def read_toml(path: Path, what: str = "scenario", most_bytes: int = MAX_FILE_BYTES) -> dict[str, Any]:
+    """A file's tables. Raises InputError where it cannot be read; what: a word for what it should be."""
     try:
-        data = path.read_bytes()[: MAX_FILE_BYTES + 1]
+        data = path.read_bytes()[: most_bytes + 1]
     except FileNotFoundError:
-        raise InputError(f"{path}: no such scenario file") from None
+        raise InputError(f"{path}: no such {what} file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise InputError(f"{path}: more than {MAX_FILE_BYTES} bytes; this is not a scenario")
+    if len(data) > most_bytes:
+        raise InputError(f"{path}: more than {most_bytes} bytes; this is no {what}")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:

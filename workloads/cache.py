@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.errors import InputError
+from workloads.files import write_whole
 
 
 def cache_root(cache: Path | None = None) -> Path:
@@ -74,18 +75,8 @@ def load_cached_array(file: Path) -> npt.NDArray[np.generic] | None:
 
 
 def store_array(file: Path, array: npt.NDArray[np.generic]) -> None:
-    """Keep an array in the cache. A cache that cannot be written is no reason to fail: the value is just not
-    kept.
+    """Keep an array in the cache; `file` ends in .npy. A cache that cannot be written is no reason to fail:
+    the value is just not kept.
     """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{file.stem}.", dir=file.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                np.save(stream, array, allow_pickle=False)
-            os.replace(name, file)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError:
-        return
+    with suppress(InputError):
+        write_whole(file, lambda path: np.save(path, array, allow_pickle=False))

@@ -18,8 +18,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.sweep.folder import SweepFolder, write_whole
+from analysis.sweep.folder import SweepFolder
 from workloads.errors import InputError
+from workloads.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,9 @@ def bring(
                 if reason:
                     failures[training.name] = reason
                     text = json.dumps({"options": dict(training.options), "reason": reason}, indent=2)
-                    write_whole(folder.failed / f"{training.name}.json", text.encode())
+                    write_whole(
+                        folder.failed / f"{training.name}.json", lambda path, text=text: path.write_text(text)
+                    )
                     continue
         folder.forget_failure(training.name)
         found[training] = load_training(where)

@@ -23,11 +23,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
-from analysis.sweep.folder import SweepFolder, write_whole
+from analysis.sweep.folder import SweepFolder
 from sim.job import ENGINE, Job, Variant, run_job
 from sim.results import ResultsFolder
 from sim.scenario_io import dump_scenario
 from workloads.errors import InputError
+from workloads.files import write_whole
 
 LENGTH = struct.Struct("<Q")
 
@@ -106,7 +107,8 @@ def _prepare(folder: SweepFolder, missing: dict[str, Variant], cache: Path | Non
         if not kept:
             shutil.rmtree(work, ignore_errors=True)
     for plan, prepared in results.items():
-        write_whole(folder.job_file(plan), pickle.dumps(prepared))
+        content = pickle.dumps(prepared)
+        write_whole(folder.job_file(plan), lambda path, content=content: path.write_bytes(content))
 
 
 def _own_facts(facts: dict[str, Any], job: Job | None) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import json
 import os
 import pickle
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.results import is_results
 from workloads.errors import InputError
+from workloads.files import write_whole
 
 if TYPE_CHECKING:
     from analysis.sweep.spec import Sweep
@@ -73,8 +73,8 @@ class SweepFolder:
 
     def fail(self, name: str, reason: str, trace: str, scenario: str) -> None:
         """Keep a failed unit's error."""
-        told = {"unit": name, "reason": reason, "trace": trace, "scenario": scenario}
-        write_whole(self.failed / f"{name}.json", json.dumps(told, indent=2).encode())
+        text = json.dumps({"unit": name, "reason": reason, "trace": trace, "scenario": scenario}, indent=2)
+        write_whole(self.failed / f"{name}.json", lambda path: path.write_text(text, encoding="utf-8"))
 
     def forget_failure(self, name: str) -> None:
         """A failed unit is about to be tried again, or has ended well."""
@@ -90,7 +90,9 @@ class SweepFolder:
         points = [{"keys": point.keys, "units": point.units} for point in sweep.points]
         text = json.dumps({"points": points}, indent=1, sort_keys=True)
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
-        write_whole(self.root / "sweeps" / f"{name}.json", text.encode())
+        write_whole(
+            self.root / "sweeps" / f"{name}.json", lambda path: path.write_text(text, encoding="utf-8")
+        )
 
     def job_file(self, plan: str) -> Path:
         """Where the prepared job (a pickle) of a plan address lies."""
@@ -136,15 +138,3 @@ class SweepFolder:
                 return  # another sweep is still at it
             for path in self.prepared.iterdir():
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """A file that is there with all its content or not at all."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from sim.job import Variant
 from sim.prepare import expand
 from sim.quantities import parse_quantity
 from sim.scenario import Scenario
-from sim.scenario_io import find_key, load_scenario
+from sim.scenario_io import find_key, load_scenario, read_toml
 from workloads.errors import InputError
 
 SECTIONS = ("sweep", "set", "grid", "list")
@@ -69,18 +68,7 @@ class Sweep:
 def load_sweep(path: str | Path) -> Sweep:
     """Read a sweep file. Raises InputError, one line that names the key."""
     path = Path(path)
-    try:
-        data = path.read_bytes()[: MOST_FILE_BYTES + 1]
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such sweep file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(data) > MOST_FILE_BYTES:
-        raise InputError(f"{path}: more than {MOST_FILE_BYTES} bytes; this is no sweep")
-    try:
-        given = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise InputError(f"{path}: not valid TOML ({str(error)[:120]})") from None
+    given = read_toml(path, "sweep", MOST_FILE_BYTES)
     try:
         return _from_tables(given, path.parent)
     except InputError as error:
