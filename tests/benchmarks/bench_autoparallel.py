@@ -110,7 +110,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     names = [name for name in args.cases.split(",") if name]
-    chosen = [case for case in CASES if not names or case.name in names]
+    known = {case.name: case for case in CASES}
+    chosen = [known[name] for name in names] if names else list(CASES)
     if args.part == "report":
         _report(chosen, _results(args.results), args.parts)
         return
@@ -118,7 +119,7 @@ def main() -> None:
         _memory()
         return
     start = time.monotonic()
-    known: dict[int, LocalNetwork] = {}
+    networks: dict[int, LocalNetwork] = {}
     done = set() if args.again else set(_results(args.results))
     for case in chosen:
         parts = [part for part in PARTS[args.part] if (part, case.name) not in done]
@@ -128,7 +129,7 @@ def main() -> None:
             print("out of time; the rest another time")
             return
         for part in parts:
-            row = _brute(case, args.seconds) if part == "brute" else _predict(case, known)
+            row = _brute(case, args.seconds) if part == "brute" else _predict(case, networks)
             row |= {"part": part, "case": case.name, "load": os.getloadavg()[0]}
             with args.results.open("a", encoding="utf-8") as file:
                 print(json.dumps(row), file=file)

@@ -126,13 +126,15 @@ def _transfers(rank: int, workers: int, told: Callable[[int], None]) -> dict[tup
 
 
 def _together(work: Callable[[], Any], repeats: int) -> tuple[float, list[Any]]:
-    """(ns of one of `repeats` calls, until the last worker is through; what this worker's returned)."""
+    """(ns of one of `repeats` calls, from the first worker's begin to the last one's end: one that has to
+    wait for a core begins late; what this worker's calls returned).
+    """
     dist.barrier()
     start = time.perf_counter_ns()
     results = [work() for _ in range(repeats)]
-    taken = torch.tensor([(time.perf_counter_ns() - start) / repeats], dtype=torch.float64)
-    dist.all_reduce(taken, op=dist.ReduceOp.MAX)
-    return float(taken), results
+    both = torch.tensor([-start, time.perf_counter_ns()])  # a clock that all processes share
+    dist.all_reduce(both, op=dist.ReduceOp.MAX)
+    return float(both.sum()) / repeats, results
 
 
 def _transfer(channel: Channel, kind: str, size: int) -> tuple[Callable[[], Any], Callable[[], None]]:
