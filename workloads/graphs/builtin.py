@@ -9,9 +9,9 @@ import networkx as nx
 import numpy as np
 
 from workloads import _kernels
-from workloads.errors import InputError
 from workloads.graphs.csr import build_csr
 from workloads.graphs.graph import Graph, Provenance, make_graph
+from workloads.graphs.numbers import whole_number
 
 NETWORKX: dict[str, tuple[Callable[[], Any], str]] = {
     "karate": (nx.karate_club_graph, "Zachary 1977, friendships in a karate club; labels: the two clubs"),
@@ -28,18 +28,9 @@ NETWORKX: dict[str, tuple[Callable[[], Any], str]] = {
 MAX_GENERATED = 100_000_000
 
 
-def _whole(source: str, what: str, text: str, least: int, most: int) -> int:
-    value = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
-    if not least <= value <= most:
-        raise InputError(
-            f"graph {source[:80]!r}: {what} {text[:40]!r}, allowed is a whole number {least}..{most}"
-        )
-    return value
-
-
 def star(source: str, text: str) -> Graph:
     """A star of N vertices: vertex 0 joined to all others (design.md: GAMR finishes it in N)."""
-    n = _whole(source, "vertices", text, 1, MAX_GENERATED)
+    n = whole_number(source, "vertices", text, 1, MAX_GENERATED)
     leaves = np.arange(1, n, dtype=np.int32)
     csr = build_csr(n, np.zeros(n - 1, np.int32), leaves)
     return make_graph(f"star:{n}", csr, Provenance("generated", f"star of {n} vertices"))
@@ -47,7 +38,7 @@ def star(source: str, text: str) -> Graph:
 
 def ring(source: str, text: str) -> Graph:
     """A ring of N >= 3 vertices, each joined to the next."""
-    n = _whole(source, "vertices", text, 3, MAX_GENERATED)
+    n = whole_number(source, "vertices", text, 3, MAX_GENERATED)
     here = np.arange(n, dtype=np.int32)
     csr = build_csr(n, here, np.roll(here, -1))
     return make_graph(f"ring:{n}", csr, Provenance("generated", f"ring of {n} vertices"))
@@ -56,8 +47,10 @@ def ring(source: str, text: str) -> Graph:
 def rmat_sizes(source: str, text: str) -> tuple[int, int]:
     """(scale, edge factor) of `SCALE[:EDGEFACTOR]`; raises InputError."""
     scale_text, colon, factor_text = text.partition(":")
-    scale = _whole(source, "scale", scale_text, 1, 26)
-    factor = _whole(source, "edge factor", factor_text if colon else "16", 1, max(1, MAX_GENERATED >> scale))
+    scale = whole_number(source, "scale", scale_text, 1, 26)
+    factor = whole_number(
+        source, "edge factor", factor_text if colon else "16", 1, max(1, MAX_GENERATED >> scale)
+    )
     return scale, factor
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from workloads import _kernels
-from workloads.errors import InputError
 from workloads.graphs.graph import Graph, Provenance, make_graph
+from workloads.graphs.numbers import whole_number
 from workloads.graphs.standins import Shape, expected_degrees
 
 MEAN_DEGREE, INSIDE, FEATURE_WIDTH = 20, 0.6, 64
@@ -24,8 +24,8 @@ _BLOCK_STREAM, _DEGREE_STREAM, _NOISE_STREAM = 12, 13, 14
 def planted(source: str, text: str, seed: int) -> Graph:
     """The graph of `planted:N[:CLASSES]` (10 classes). Raises InputError."""
     count, colon, class_text = text.partition(":")
-    classes = _whole(source, "classes", class_text if colon else "10", 2, 1000)
-    n = _whole(source, "vertices", count, LEAST_PER_CLASS * classes, MAX_VERTICES)
+    classes = whole_number(source, "classes", class_text if colon else "10", 2, 1000)
+    n = whole_number(source, "vertices", count, LEAST_PER_CLASS * classes, MAX_VERTICES)
     block = np.empty(n, dtype=np.int32)
     block[_kernels.permutation(n, seed, _BLOCK_STREAM)] = np.arange(n, dtype=np.int32) % classes
     shape = Shape(n, n * MEAN_DEGREE, FEATURE_WIDTH, classes, (0.6, 0.2, 0.2))
@@ -48,12 +48,3 @@ def planted(source: str, text: str, seed: int) -> Graph:
         features=features,
         labels=block,
     )
-
-
-def _whole(source: str, what: str, text: str, least: int, most: int) -> int:
-    value = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
-    if not least <= value <= most:
-        raise InputError(
-            f"graph {source[:80]!r}: {what} {text[:40]!r}, allowed is a whole number {least}..{most}"
-        )
-    return value

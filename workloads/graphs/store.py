@@ -60,22 +60,28 @@ def _field(about: dict[str, Any], where: str, name: str, kind: type) -> Any:
     return value
 
 
+def read_about(where: Path, version: int, what: str) -> dict[str, Any]:
+    """The JSON beside a saved graph's arrays. Raises InputError unless it is a `what`'s in that version."""
+    with readable(where):
+        if where.stat().st_size > _MAX_JSON_BYTES:
+            raise InputError(f"{where}: larger than {_MAX_JSON_BYTES} bytes")
+        text = where.read_bytes()
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({error})") from None
+    if not isinstance(about, dict) or about.get("format") != version:
+        raise InputError(f"{where}: not a {what} of format {version}")
+    return about
+
+
 def load_saved(folder: Path) -> Graph:
     """The graph that `save_graph` wrote, memory-mapped. Raises InputError when any of it is damaged.
 
     That the arrays form a simple symmetric graph is vouched for by the checksums, not checked again.
     """
     where = str(folder / "graph.json")
-    with readable(folder / "graph.json"):
-        if (folder / "graph.json").stat().st_size > _MAX_JSON_BYTES:
-            raise InputError(f"{where}: larger than {_MAX_JSON_BYTES} bytes")
-        text = (folder / "graph.json").read_bytes()
-    try:
-        about = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({error})") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise InputError(f"{where}: not a saved graph of format {FORMAT}")
+    about = read_about(folder / "graph.json", FORMAT, "saved graph")
     checksums = _field(about, where, "crc32", dict)
     origin = _field(about, where, "provenance", dict)
     kind, source, notes = (_field(origin, where, key, str) for key in ("kind", "source", "notes"))

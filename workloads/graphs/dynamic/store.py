@@ -19,11 +19,10 @@ from workloads.cache import cache_root, new_folder
 from workloads.errors import InputError
 from workloads.graphs.dynamic.graph import TASKS, DynamicGraph, make_dynamic_graph
 from workloads.graphs.formats.npz import read_npy
-from workloads.graphs.formats.stream import readable
 from workloads.graphs.graph import Provenance
+from workloads.graphs.store import read_about
 
 FORMAT = 1
-_MAX_JSON_BYTES = 1 << 20
 _FIELDS = {
     "name": str,
     "vertices": int,
@@ -54,16 +53,7 @@ def save_dynamic(graph: DynamicGraph, folder: Path) -> None:
 def load_dynamic(folder: Path) -> DynamicGraph:
     """The graph that `save_dynamic` wrote. Raises InputError when any of it is damaged."""
     where = folder / "dynamic.json"
-    with readable(where):
-        if where.stat().st_size > _MAX_JSON_BYTES:
-            raise InputError(f"{where}: larger than {_MAX_JSON_BYTES} bytes")
-        text = where.read_bytes()
-    try:
-        about = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({error})") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise InputError(f"{where}: not a saved dynamic graph of format {FORMAT}")
+    about = read_about(where, FORMAT, "saved dynamic graph")
     for name, kind in _FIELDS.items():
         if type(about.get(name)) is not kind:
             raise InputError(f"{where}: {name!r} is {str(about.get(name))[:40]!r}, expected {kind.__name__}")
