@@ -113,7 +113,7 @@ def print_results(summary: dict[str, Any], place: Path, *, as_json: bool) -> Non
         )
     console.print(programs)
     if summary.get("messages"):
-        console.print(f"{summary['messages']} digests and log lines: messages.parquet")
+        console.print(f"digests and lines of log_msg(): {summary['messages']}, in messages.parquet")
     if summary.get("no_link_drops"):
         console.print(f"{summary['no_link_drops']} packets sent to ports without a link")
     if summary["lost_frames"]:

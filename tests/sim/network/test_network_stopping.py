@@ -1,4 +1,6 @@
-"""Programs that would go on for ever, or fill memory: the run ends with one line, soon, in bounded memory."""
+"""Programs that would go on for ever, or fill memory: the run ends with one line, soon, in bounded memory.
+
+And what becomes of packets and messages where a program does end."""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ PROGRAM = """
 #include <v1model.p4>
 header word_t { bit<512> x; }
 struct meta_t { }
+struct told_t { bit<32> number; bit<8> seven; }
 struct headers_t { word_t word; word_t[2] stack; }
 register<bit<32>>(2) memory;
 
@@ -52,6 +55,10 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
             if (number == 1) { s.mcast_grp = 9; }
             if (number == 2) { s.egress_spec = 77; }
         }
+        if (mode == 8) {
+            log_msg("packet {}", {number});
+            digest<told_t>(1, {number, 7});
+        }
     }
 }
 control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
@@ -75,6 +82,7 @@ MODES = {
     "clone at egress": 5,
     "out of bounds": 6,
     "drop": 7,
+    "tell": 8,
 }
 # Group 1: twice to port 100, which has no link. Session 1: to that port; 2: to port 1.
 ENTRIES = ["mc_mgrp_create 1", "mc_node_create 1 100", "mc_node_create 2 100", "mc_node_associate 1 0",
@@ -128,3 +136,11 @@ def test_drops_are_told_by_cause(simulate, tmp_path: Path) -> None:
     for told in (out.summary, program):
         assert (told["program_drops"], told["no_link_drops"], told["drops"]) == (2, 1, 0)
     assert out.summary["flows"][0]["received_packets"] == 1
+
+
+def test_digests_and_log_lines_are_kept(simulate, tmp_path: Path) -> None:
+    out = simulate(scenario(tmp_path, "tell"))
+    told = list(zip(*out.tables["messages"].values(), strict=True))
+    assert out.summary["messages"] == len(told) == 8
+    assert told[:2] == [("s0", "digest", "told_t", f'{{"number": {i}, "seven": 7}}') for i in range(2)]
+    assert told[4:] == [("s0", "log", "", f"packet {i}") for i in range(4)]
