@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from p4.codegen import generate
-from p4.codegen.build import build
+from p4.codegen.build import build, cache_folder
 from p4.lang import check_text
 from p4.targets import Engine
 
@@ -37,9 +37,11 @@ def v1model(**parts: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of its own, so that every session really compiles."""
-    return tmp_path_factory.mktemp("libraries")
+def libraries() -> Path:
+    """Where all tests, and the tests' commands, keep compiled programs. A library is named by all that goes
+    into it, compiler and flags included: what has changed is compiled again.
+    """
+    return cache_folder()
 
 
 @pytest.fixture(scope="session")

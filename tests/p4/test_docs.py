@@ -35,15 +35,6 @@ def commands(page: str) -> list[tuple[list[str], str]]:
     return out
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, libraries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands find what this session has compiled already."""
-    root = tmp_path_factory.mktemp("cache")
-    (root / "netfold").mkdir()
-    (root / "netfold" / "p4").symlink_to(libraries)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(root))
-
-
 def test_the_five_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

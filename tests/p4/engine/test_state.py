@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from p4.targets import Engine, TargetError
+from tests.p4.programs.frames import internet_checksum
 
 PARTS = {
     "types": """header k_t { bit<8> op; bit<32> a; bit<32> b; bit<16> r16; bit<32> r32; bit<64> r64; }
@@ -173,14 +174,6 @@ CHECKSUMS = {
         update_checksum_with_payload(true, { h.ip.src, h.ip.dst }, h.u.sum, HashAlgorithm.csum16);""",
     "deparser": "p.emit(h);",
 }
-
-
-def internet_checksum(data: bytes) -> int:
-    data += b"\0" * (len(data) % 2)
-    total = sum(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total ^ 0xFFFF
 
 
 def test_checksum_units(engine: Callable[..., Engine]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from p4.targets import Engine, TargetError
+from tests.p4.programs.frames import internet_checksum
 
 PARTS = {
     "types": "header k_t { bit<8> op; bit<8> n; bit<16> sum; bit<32> a; bit<32> r; bit<8> kept; bit<8> lost; }",
@@ -94,14 +95,6 @@ def test_resubmit_and_recirculate_with_data(switch: Engine) -> None:
     assert (out[1][1], out[1][12], out[1][13]) == (6, 0, 0)
     out = ask(switch, 15)  # a whole struct
     assert (out[1][1], out[1][12], out[1][13]) == (4, 7, 8)
-
-
-def internet_checksum(data: bytes) -> int:
-    data += b"\0" * (len(data) % 2)
-    total = sum(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total ^ 0xFFFF
 
 
 @pytest.mark.parametrize("payload", [b"", b"x", b"ab", b"odd payload"])

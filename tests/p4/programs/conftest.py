@@ -12,6 +12,8 @@ from p4.lang import load_program
 from p4.programs import ATP, SWITCHGNN, SWITCHML
 from tests.p4.programs.switchgnn_net import DEFINES
 
+pytest.register_assert_rewrite("tests.p4.programs.alike")
+
 
 @pytest.fixture(scope="session")
 def switchgnn(libraries: Path) -> Path:

@@ -15,6 +15,7 @@ MIN, MAX = -(2**31), 2**31 - 1
 
 def internet_checksum(data: bytes) -> int:
     """RFC 1071. Over a header whose checksum is right: 0."""
+    data += b"\0" * (len(data) % 2)
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)

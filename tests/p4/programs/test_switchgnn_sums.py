@@ -12,6 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p4.targets import Engine, Packet
+from tests.p4.programs.alike import (  # noqa: F401  # for pytest to find
+    test_a_duplicate_in_the_middle_is_not_added,
+    test_a_result_keeps_the_mark_of_its_last_contribution,
+    test_an_upload_that_was_saturated_flags_every_sum_it_is_in,
+)
 from tests.p4.programs.frames import MAX, MIN
 from tests.p4.programs.switchgnn_net import (
     CHUNKS,
@@ -72,18 +77,6 @@ def test_every_owner_receives_the_sum(switchgnn: Path) -> None:
             assert_clean(switch, block, 0)
 
     adds_up()
-
-
-def test_a_duplicate_in_the_middle_is_not_added(switch: Engine) -> None:
-    block = Block([0, 1, 2], [[1, 2], [0, 2], [0, 1]])
-    x = {(u, c): [u + 1] * 30 for u in range(3) for c in range(CHUNKS)}
-    load_blocks(switch, [block])
-    packets: list[Packet] = []
-    for frame in block.uploads(x, round=7):
-        for _ in range(3):
-            switch.send(1, frame.encode())
-        packets += switch.receive()
-    assert {k: f.values for k, f in results(block, packets).items()} == block.sums(x)
 
 
 def test_losses_in_one_block_leave_nothing_in_the_next(switch: Engine) -> None:
@@ -158,16 +151,6 @@ def test_saturation_is_flagged_and_clamped(switch: Engine) -> None:
     assert events(switch)[SATURATED] == CHUNKS
 
 
-def test_an_upload_that_was_saturated_flags_every_sum_it_is_in(switch: Engine) -> None:
-    block = Block([0, 1, 2], [[1, 2], [0], [0]])
-    x = {(u, c): [1] * 30 for u in range(3) for c in range(CHUNKS)}
-    load_blocks(switch, [block])
-    for frame in block.uploads(x):
-        switch.send(1, replace(frame, saturated=int(frame.vertex == 1)).encode())
-    got = results(block, switch.receive())
-    assert {v: got[v, 0].saturated for v in range(3)} == {0: 1, 1: 0, 2: 0}
-
-
 def test_partial_sums_take_one_pass_and_are_added_once(switch: Engine) -> None:
     block = Block([3, 0, 1, 2], [[1, 2, 3], [0], [0], [0]])
     load_blocks(switch, [block])
@@ -222,11 +205,3 @@ def test_a_packet_behind_a_long_queue_is_marked_if_its_transport_knows_ecn(
     switch.send(1, sent.encode())
     [packet] = switch.receive()
     assert Frame.decode(packet.data).ecn == marked
-
-
-def test_a_result_keeps_the_mark_of_its_last_contribution(switch: Engine) -> None:
-    block = Block([0, 1], [[1], [0]])
-    load_blocks(switch, [block])
-    switch.send(1, Frame(UPLOAD, vertex=1, worker=1, ecn=3).encode())
-    [packet] = switch.receive()
-    assert Frame.decode(packet.data).ecn == 3

@@ -67,15 +67,12 @@ class SocketPorts(Ports):
 
 
 @pytest.fixture
-def sde(tmp_path: Path, libraries: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The stand-ins on PATH; what the model compiles is kept where this session's libraries are."""
-    (tmp_path / "cache" / "netfold").mkdir(parents=True)
-    (tmp_path / "cache" / "netfold" / "p4").symlink_to(libraries)
+def sde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The stand-ins on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     fake_sde.install(folder)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
 
 
