@@ -17,7 +17,7 @@ PROGRAM = """
 #include <v1model.p4>
 header word_t { bit<512> x; }
 struct meta_t { }
-struct told_t { bit<32> number; bit<8> seven; }
+struct told_t { bit<32> nth; bit<8> seven; }
 struct headers_t { word_t word; word_t[2] stack; }
 register<bit<32>>(2) memory;
 
@@ -142,5 +142,5 @@ def test_digests_and_log_lines_are_kept(simulate, tmp_path: Path) -> None:
     out = simulate(scenario(tmp_path, "tell"))
     told = list(zip(*out.tables["messages"].values(), strict=True))
     assert out.summary["messages"] == len(told) == 8
-    assert told[:2] == [("s0", "digest", "told_t", f'{{"number": {i}, "seven": 7}}') for i in range(2)]
+    assert told[:2] == [("s0", "digest", "told_t", f'{{"nth": {i}, "seven": 7}}') for i in range(2)]
     assert told[4:] == [("s0", "log", "", f"packet {i}") for i in range(4)]
