@@ -46,6 +46,9 @@ class Shared:
     profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
     objects: Objects = field(default_factory=Objects)
     data_lists: list[tuple[str, ...]] = field(default_factory=list)
+    # The elements of the register arrays that lie interleaved, by block and size; of each array, its records.
+    records: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    record_of: list[int] = field(default_factory=list)
     # C++ expressions, from the Program struct, of the objects in the schema's order.
     registered: dict[str, list[str]] = field(
         default_factory=lambda: {
@@ -57,6 +60,14 @@ class Shared:
             "value_sets": [],
         }
     )
+
+    def record_sizes(self) -> list[str]:
+        """C++ constants: the bytes of each kind of record of registers."""
+        return [
+            f"constexpr uint64_t record_{n}_bytes_ = record_bytes({{{', '.join(sizes)}}});"
+            for n, elements in enumerate(self.records.values())
+            if (sizes := [f"sizeof({e})" for e in elements])
+        ]
 
     def struct_name(self, path: str) -> str:
         wanted = cpp_name(path.replace(".", "_")) + "_block"
@@ -101,6 +112,55 @@ class BlockWriter(TableWriter):
     def at(self, member: str) -> str:
         """A member of this block's struct, from the Program struct."""
         return f"{self.access}.{member}" if self.access else member
+
+    def register_array(self, element: ty.Type, size: int) -> str:
+        """The C++ type of a register array. A block's arrays of one size lie interleaved (state.h)."""
+        cpp = self.cpp(element)
+        records = self.shared.records
+        records.setdefault((self.access, size), []).append(cpp)
+        record = list(records).index((self.access, size))
+        self.shared.record_of.append(record)
+        return f"RegisterArray<{cpp}, {size}u, record_{record}_bytes_>"
+
+    def _register_number(self, place: str) -> int:
+        """A register's place among those of its size and type: neighbours lie side by side in memory."""
+        return self._neighbours(place).index(self.at(place))
+
+    def _register_distance(self, first: str, second: str) -> int:
+        neighbours = self._neighbours(first)
+        here, there = self.at(first), self.at(second)
+        if here not in neighbours or there not in neighbours:
+            return 0
+        return neighbours.index(there) - neighbours.index(here)
+
+    def _record(self, place: str) -> int:
+        accesses = self.shared.registered["registers"]
+        return self.shared.record_of[accesses.index(self.at(place))] if self.at(place) in accesses else -1
+
+    def _neighbours(self, place: str) -> list[str]:
+        registers = list(zip(self.shared.registered["registers"], self.shared.schema.registers, strict=True))
+        registers = [
+            r
+            for r, owner in zip(registers, self.shared.record_of, strict=True)
+            if owner == self._record(place)
+        ]
+        mine = next((info for access, info in registers if access == self.at(place)), None)
+        if mine is None:
+            return []
+        kind = (mine.size, mine.bits, mine.is_signed)
+        # Another between them would lie there in memory too, if its elements are aligned alike.
+        order = [
+            (access, (info.size, info.bits, info.is_signed))
+            for access, info in registers
+            if _aligned(info.bits) == _aligned(mine.bits)
+        ]
+        at = next(i for i, (access, _) in enumerate(order) if access == self.at(place))
+        begin = end = at
+        while begin > 0 and order[begin - 1][1] == kind:
+            begin -= 1
+        while end + 1 < len(order) and order[end + 1][1] == kind:
+            end += 1
+        return [access for access, _ in order[begin : end + 1]]
 
     def register(self, kind: str, member: str, info: StateInfo) -> None:
         getattr(self.shared.schema, kind).append(info)
@@ -168,7 +228,7 @@ class BlockWriter(TableWriter):
                 base = base_of(element)
                 if not isinstance(base, ty.Bits):
                     raise unsupported(instance.span, f"a register of {element}", "bit<> or int<>")
-                self.fields.line(f"Register<{self.cpp(element)}> {member}{{{size}}};")
+                self.fields.line(f"{self.register_array(element, size)} {member};")
                 self.register("registers", member, StateInfo(name, size, base.width, is_signed=base.signed))
             case "counter":
                 size = self.integer(args[0])
@@ -304,3 +364,8 @@ def write_block(
     if isinstance(declaration, ir.Parser):
         return struct, writers.parser(shared, declaration, ctor, path, access).write(struct)
     return struct, writers.control(shared, declaration, ctor, path, access).write(struct)
+
+
+def _aligned(bits: int) -> int:
+    """Bytes that an element of a register is aligned to (state.h)."""
+    return next((n for n in (1, 2, 4, 8) if bits <= 8 * n), 16)

@@ -135,6 +135,8 @@ class ExternWriter(ExpressionWriter):
         if e.target.name.endswith("_with_payload"):
             payload = [f"{w}.put({self.context_argument}.payload, {self.context_argument}.payload_bytes);"]
         complete = [*self.writer(data, w, open_end=bool(payload)), *payload, use]
+        if "Algorithm::csum16" in use and complete[0].startswith("Packed<"):
+            complete[0] = f"InternetSum {w};"
         puts, headers = self.puts_of_valid(data, w)
         if not headers:
             return complete

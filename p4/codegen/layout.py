@@ -32,6 +32,32 @@ def scalar_fields(type_: ty.Type, path: str) -> list[tuple[str, ty.Type]]:
     return [(path, base)]
 
 
+SHORTEST_RUN = 4  # fields
+
+
+def _run_length(scalars: list[tuple[str, ty.Type]]) -> int:
+    """How many of the first fields are alike and of 16, 32 or 64 bits; 0 if they are few."""
+    kind = scalars[0][1]
+    if not (isinstance(kind, ty.Bits) and kind.width in (16, 32, 64)):
+        return 0
+    count = 0
+    while count < len(scalars) and scalars[count][1] == kind and "." not in scalars[count][0]:
+        count += 1
+    return count if count >= SHORTEST_RUN else 0
+
+
+def _unit_length(scalars: list[tuple[str, ty.Type]]) -> int:
+    """How many of the first fields make up a word of 8, 16, 32 or 64 bits, if more than one do."""
+    bits = 0
+    for count, (_, kind) in enumerate(scalars, 1):
+        if isinstance(kind, ty.Varbit) or not (isinstance(kind, ty.Bits) or kind == ty.BOOL):
+            return 0
+        bits += ty.bit_width(kind) or 0
+        if bits % 8 == 0:
+            return count if count > 1 and bits in (8, 16, 32, 64) else 0
+    return 0
+
+
 class Layout:
     """Collects the structs that the program needs, in the order in which C++ must see them."""
 
@@ -122,7 +148,7 @@ class Layout:
             if type_.kind == "header_union":
                 self._union_functions(members)
             elif ty.bit_width(type_) is not None and not self._has_stack(type_):
-                self._wire_functions(type_)
+                self._wire_functions(name, type_)
             same = " && ".join(f"{m} == other_.{m}" for m in members) or "true"
             if type_.kind == "header":
                 same = f"valid_ == other_.valid_ && (!valid_ || ({same}))"
@@ -156,7 +182,7 @@ class Layout:
             f"bool is_valid() const {{ return {' || '.join(f'{m}.valid_' for m in members) or 'false'}; }}"
         )
 
-    def _wire_functions(self, type_: ty.Record) -> None:
+    def _wire_functions(self, name: str, type_: ty.Record) -> None:
         code = self.code
         scalars = scalar_fields(type_, "this->")
         scalars = [(path.replace("this->.", "this->"), t) for path, t in scalars]
@@ -171,10 +197,18 @@ class Layout:
             with code.block(
                 f"void {'read' if reading else 'write'}({arguments}){'' if reading else ' const'}"
             ):
-                at, seen_varbit = 0, False
-                for path, inner in scalars:
+                at, seen_varbit, skip = 0, False, 0
+                for number, (path, inner) in enumerate(scalars):
                     behind = varbits[0][0] if seen_varbit else ""
-                    self._wire_field(path, inner, at, behind, reading=reading)
+                    if not skip and not seen_varbit and at % 8 == 0:
+                        if skip := _run_length(scalars[number:]):
+                            self._wire_run(name, scalars[number : number + skip], at, reading=reading)
+                        elif skip := _unit_length(scalars[number:]):
+                            self._wire_unit(scalars[number : number + skip], at, reading=reading)
+                    if skip:
+                        skip -= 1
+                    else:
+                        self._wire_field(path, inner, at, behind, reading=reading)
                     if isinstance(inner, ty.Varbit):
                         seen_varbit = True
                     else:
@@ -185,6 +219,37 @@ class Layout:
                         code.line("valid_ = true;")
                 else:
                     code.line("(void)p;")
+
+    def _wire_run(self, name: str, run: list[tuple[str, ty.Type]], at: int, *, reading: bool) -> None:
+        """Fields that lie side by side on both sides, in one loop."""
+        code, cpp = self.code, self.cpp(run[0][1])
+        first, last = (f"offsetof({name}, {path.removeprefix('this->')})" for path, _ in (run[0], run[-1]))
+        width = run[0][1].width if isinstance(run[0][1], ty.Bits) else 0
+        code.line(f"static_assert({last} - {first} == {len(run) - 1} * sizeof({cpp}));")
+        function = f"{'load' if reading else 'store'}_run<uint{width}_t, {len(run)}>"
+        field = f"reinterpret_cast<{'' if reading else 'const '}char*>(this) + {first}"
+        packet = f"p + {at // 8}"
+        code.line(f"{function}({field}, {packet});" if reading else f"{function}({packet}, {field});")
+
+    def _wire_unit(self, unit: list[tuple[str, ty.Type]], at: int, *, reading: bool) -> None:
+        """Fields that share bytes, in one load or store."""
+        code = self.code
+        widths = [ty.bit_width(t) or 0 for _, t in unit]
+        whole, left, parts = f"bit<{sum(widths)}>", sum(widths), []
+        with code.block(""):
+            if reading:
+                code.line(f"const uint64_t unit_ = load<{whole}, {at}>(p).v;")
+            for (path, inner), width in zip(unit, widths, strict=True):
+                left -= width
+                if not reading:
+                    parts.append(f"uint64_t({path}{'' if inner == ty.BOOL else '.v'}) << {left}")
+                elif inner == ty.BOOL:
+                    code.line(f"{path} = (unit_ >> {left} & 1) != 0;")
+                else:
+                    code.line(f"{path} = {self.cpp(inner)}(static_cast<rep<{width}>>(unit_ >> {left}));")
+            if not reading:
+                value = f"static_cast<rep<{sum(widths)}>>({' | '.join(parts)})"
+                code.line(f"store<{whole}, {at}>(p, {whole}({value}));")
 
     def _wire_field(self, path: str, inner: ty.Type, at: int, varbit: str, *, reading: bool) -> None:
         """``varbit``: the varbit field that stands before, whose length moves this one; or ""."""

@@ -23,9 +23,11 @@ class Objects:
     def __init__(self) -> None:
         self.top: dict[ir.Instance, ObjectRef] = {}  # the program's top-level objects
         self.accesses: list[str] = []
+        self.types: list[str] = []
 
     def text(self, ref: ObjectRef, context: str) -> str:
         """The object as C++, wherever the code stands."""
         if ref.access not in self.accesses:
             self.accesses.append(ref.access)
+            self.types.append(ref.cpp)
         return f"object<{ref.cpp}>({context}, {self.accesses.index(ref.access)})"

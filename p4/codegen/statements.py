@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from p4.codegen.calls import CallWriter
 from p4.codegen.code import Code, unsupported
 from p4.codegen.expressions import has_effects
 from p4.codegen.layout import base_of
+from p4.codegen.runs import RunWriter
 from p4.lang import ir
 from p4.lang import types as ty
 
 
-class StatementWriter(CallWriter):
+class StatementWriter(RunWriter):
     """`statement` writes to `code`."""
 
     code: Code
@@ -18,8 +18,12 @@ class StatementWriter(CallWriter):
     exiting: set[object]
 
     def block(self, block: ir.Block) -> None:
-        for item in block.items:
-            self.statement(item)
+        at = 0
+        while at < len(block.items):
+            written = self.write_run(block.items, at)
+            if not written:
+                self.statement(block.items[at])
+            at += written or 1
 
     def braced(self, head: str, body: ir.Statement, tail: str = "}") -> None:
         with self.code.block(head, tail):

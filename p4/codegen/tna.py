@@ -87,6 +87,8 @@ def generate_tna(program: ir.Program) -> Generated:
     source.line("namespace {")
     source.line()
     source.add(shared.layout.code)
+    for line in shared.record_sizes():
+        source.line(line)
     source.add(shared.code)
     source.line()
     _program_struct(source, shared, instances, members)

@@ -51,6 +51,8 @@ def _written(e: ir.Expr) -> str:
 
 
 class _TracedParser(ParserWriter):
+    rerolls = False
+
     def _state(self, state: ir.State, states: dict[str, str]) -> None:
         start = len(self.code.lines)
         super()._state(state, states)
@@ -68,6 +70,8 @@ class _TracedParser(ParserWriter):
 
 
 class _TracedControl(ControlWriter):
+    rerolls = False
+
     def write(self, struct: str) -> bool:
         start = len(self.shared.code.lines)
         exits = super().write(struct)

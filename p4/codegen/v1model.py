@@ -57,6 +57,8 @@ def generate_v1model(program: ir.Program, writers: Writers | None = None) -> Gen
     source.line("namespace {")
     source.line()
     source.add(layout.code)
+    for line in shared.record_sizes():
+        source.line(line)
     source.add(shared.code)
     source.line()
     _program_struct(source, shared, blocks, members)
@@ -175,9 +177,11 @@ def write_objects(source: Code, shared: Shared) -> None:
     ):
         listed = ", ".join(f"&{access}" for access in shared.registered[kind])
         source.line(f"std::vector<{cpp}> {kind}{{{listed}}};")
-    views = ", ".join(f"{access}.view()" for access in shared.registered["registers"])
+    registers = zip(shared.registered["registers"], shared.record_of, strict=True)
+    views = ", ".join(f"{access}.view({record})" for access, record in registers)
     source.line(f"std::vector<RegisterView> registers{{{views}}};")
-    listed = ", ".join(f"&{access}" for access in shared.objects.accesses)
+    objects = zip(shared.objects.types, shared.objects.accesses, strict=True)
+    listed = ", ".join(f"static_cast<{cpp}*>(&{access})" for cpp, access in objects)
     source.line(f"std::vector<void*> objects{{{listed}}};")
 
 

@@ -30,7 +30,7 @@ _NEVER = (1 << 64) - 1
 # ever or found their queue full; assert()s and assume()s that failed; parsers that never reached an end.
 STATISTICS = (
     *("passes", "runaways", "endless_loops", "queue_drops", "failed_assertions"),
-    "parser_timeouts",
+    *("parser_timeouts", "program_drops"),
 )
 _PROBLEMS = {
     "runaways": "packets recirculated, resubmitted or cloned without end, stopped and dropped",

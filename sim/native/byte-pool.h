@@ -31,6 +31,15 @@ class BytePool
         return m_classes[id & 1].At(id >> 1);
     }
 
+    // The bytes are wanted soon: those under way outgrow the caches.
+    void Prefetch(std::uint32_t id)
+    {
+        const std::uint8_t* at = At(id);
+        __builtin_prefetch(at);
+        __builtin_prefetch(at + 64);
+        __builtin_prefetch(at + 128);
+    }
+
     void Release(std::uint32_t id)
     {
         m_classes[id & 1].free.push_back(id >> 1);

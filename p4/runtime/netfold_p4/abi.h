@@ -31,7 +31,7 @@ inline ActionCall call_of(int action, const uint8_t* data, int bytes) {
 
 extern "C" {
 
-int nf_abi_version() { return 4; }
+int nf_abi_version() { return 5; }
 // Null if there is no memory for the program's state.
 void* nf_create(uint64_t seed) {
   try {
@@ -67,15 +67,17 @@ uint64_t nf_output(void* h, const uint8_t** data, const uint64_t** ends, const u
 }
 void nf_clear_output(void* h) { p4::engine(h)->clear_output(); }
 // passes through ingress or egress, packets stopped because they went round for ever, and for a loop without an
-// end, packets dropped by full egress queues, failed assertions, parsers that ended in error.ParserTimeout
-void nf_statistics(void* h, uint64_t* six) {
+// end, packets dropped by full egress queues, failed assertions, parsers that ended in error.ParserTimeout, passes that
+// left nothing of their packet
+void nf_statistics(void* h, uint64_t* seven) {
   p4::Engine* e = p4::engine(h);
-  six[0] = e->passes;
-  six[1] = e->runaways;
-  six[2] = e->endless_loops;
-  six[3] = e->queues().dropped();
-  six[4] = e->context().failed_assertions;
-  six[5] = e->context().parser_timeouts;
+  seven[0] = e->passes;
+  seven[1] = e->runaways;
+  seven[2] = e->endless_loops;
+  seven[3] = e->queues().dropped();
+  seven[4] = e->context().failed_assertions;
+  seven[5] = e->context().parser_timeouts;
+  seven[6] = e->drops;
 }
 
 // ---- the passes alone (see above); `next` holds until the next call
@@ -102,6 +104,17 @@ uint64_t nf_pass(void* h, uint64_t item, uint64_t now_ns, uint64_t enqueued_ns, 
   *next = reinterpret_cast<const nf_descriptor*>(made.data());
   return made.size();
 }
+// Packets that are sent to this port pass egress, and what recirculates out of it passes ingress, within the same call
+// of nf_ingress or nf_pass: for a port that leads nowhere and has no rate, in a switch whose passes take no time.
+void nf_pass_at_once(void* h, uint32_t port, int yes) { p4::engine(h)->pass_at_once(port, yes != 0); }
+// Packets and bytes that recirculated so.
+void nf_turns(void* h, uint32_t port, uint64_t* two) {
+  const p4::InstantPorts::Turns turns = p4::engine(h)->turns(port);
+  two[0] = turns.packets;
+  two[1] = turns.bytes;
+}
+// The item's next pass comes soon.
+void nf_prefetch(void* h, uint64_t item) { p4::engine(h)->prefetch(item); }
 void nf_discard(void* h, uint64_t item) {
   if (p4::engine(h)->holds(item)) p4::engine(h)->discard(uint32_t(item));
 }
@@ -189,7 +202,7 @@ uint64_t nf_register(void* h, int index, void** data, int* element_bytes, uint64
   const p4::RegisterView v = p4::engine(h)->program.registers[size_t(index)];
   *data = *v.data;
   *element_bytes = v.element_bytes;
-  *stride = *v.stride;
+  *stride = v.stride;
   return v.count;
 }
 uint64_t nf_counter(void* h, int index, uint64_t** packets, uint64_t** bytes) {

@@ -111,9 +111,15 @@ template <int W, bool S>
 constexpr number<W, S> sat_add(number<W, S> a, number<W, S> b) {
   const number<W, S> sum = a + b;
   if constexpr (!S) return sum < a ? number<W, S>(ones<W>()) : sum;
-  if (a.negative() != b.negative() || sum.negative() == a.negative()) return sum;
-  const number<W, S> lowest(static_cast<rep<W>>(rep<W>(1) << (W - 1)));
-  return a.negative() ? lowest : ~lowest;
+  else if constexpr (W == 0) return sum;
+  else {
+    using R = rep<W>;
+    // Without branches, so that a loop of them is one of vectors.
+    const R overflow = static_cast<R>(static_cast<R>(a.v ^ sum.v) & static_cast<R>(b.v ^ sum.v));
+    const number<W, S> lowest(static_cast<R>(R(1) << (W - 1)));
+    const number<W, S> end = a.negative() ? lowest : ~lowest;
+    return number<W, S>(overflow).negative() ? end : sum;
+  }
 }
 template <int W, bool S>
 constexpr number<W, S> sat_sub(number<W, S> a, number<W, S> b) {

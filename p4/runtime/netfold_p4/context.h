@@ -125,6 +125,10 @@ struct Context {
   T checksum(Algorithm algorithm, const Bytes& data) {
     return T(typename T::R(hash_bytes(algorithm, data.data(), data.bytes(), random)));
   }
+  template <class T>
+  T checksum(Algorithm, const InternetSum& sum) {
+    return T(typename T::R(sum.checksum()));
+  }
   template <class T, class Bytes>
   void verify_checksum(Algorithm algorithm, const Bytes& data, T given) {
     if (checksum<T>(algorithm, data) != given) checksum_error = true;

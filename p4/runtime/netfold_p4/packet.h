@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "wire.h"
@@ -85,21 +87,49 @@ class PacketIn {
   size_t bits_, at_ = 0;
 };
 
+// Leaves what it makes room for as it is, where std::allocator would clear it.
+template <class T>
+struct Uncleared : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = Uncleared<U>;
+  };
+  template <class U>
+  void construct(U*) {}
+  template <class U, class... Given>
+  void construct(U* at, Given&&... given) {
+    new (static_cast<void*>(at)) U(std::forward<Given>(given)...);
+  }
+};
+using Bytes = std::vector<uint8_t, Uncleared<uint8_t>>;
+
+inline void append(Bytes& to, const uint8_t* data, size_t bytes) {
+  const size_t at = to.size();
+  to.resize(at + bytes);
+  if (bytes) std::memcpy(to.data() + at, data, bytes);
+}
+inline void assign(Bytes& to, const uint8_t* data, size_t bytes) {
+  to.clear();
+  append(to, data, bytes);
+}
+
 // Writes headers one after another into a buffer that grows.
 class PacketOut {
  public:
-  explicit PacketOut(std::vector<uint8_t>& out) : out_(out) {}
+  explicit PacketOut(Bytes& out) : out_(out) {}
 
   template <class H>
   void emit(const H& header) {
     if (!header.valid_) return;
     const size_t at = out_.size();
-    out_.resize(at + (header.size_bits() + 7) / 8);
+    const size_t bits = header.size_bits();
+    out_.resize(at + (bits + 7) / 8);
+    if (bits % 8 != 0) out_.back() = 0;
     header.write(out_.data() + at);
   }
 
  private:
-  std::vector<uint8_t>& out_;
+  Bytes& out_;
 };
 
 // H[N]. An index out of bounds reads zeros and writes nowhere.

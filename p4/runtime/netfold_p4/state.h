@@ -2,12 +2,16 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include "bits.h"
 
@@ -20,86 +24,144 @@ namespace p4 {
 // What the control plane sees of a register array, and where it is told its place.
 struct RegisterView {
   void** data;
-  uint64_t* stride;  // bytes from one element to the next
   const void* initial;
   uint64_t count;
+  uint64_t stride;  // bytes from one element to the next
   int element_bytes;
+  int record;  // arrays of the same number lie interleaved
 };
+
+constexpr uint64_t rounded_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+constexpr uint64_t element_alignment(uint64_t bytes) {
+  uint64_t most = 1;
+  while (most < 16 && bytes % (2 * most) == 0) most *= 2;
+  return most;
+}
+// From one element to the next of register arrays that lie interleaved; `element_bytes` of each.
+constexpr uint64_t record_bytes(std::initializer_list<uint64_t> element_bytes) {
+  uint64_t sum = 0, most = 1;
+  for (const uint64_t bytes : element_bytes) {
+    const uint64_t alignment = element_alignment(bytes);
+    sum += rounded_up(bytes, alignment);
+    most = alignment > most ? alignment : most;
+  }
+  return rounded_up(sum, most);
+}
 
 // Reads out of bounds give zero, writes out of bounds do nothing (v1model leaves the value open; BMv2 logs it).
 // Has no memory until a RegisterMemory gives it some.
 template <class T>
 class Register {
  public:
-  explicit Register(uint64_t size, T initial = T{}) : size_(size), initial_(initial) {}
-  void read(T& out, uint64_t index) const {
-    const T value = index < size_ ? *at(index) : T{};
-    NETFOLD_TRACE_ACCESS("read", data_, index, size_, &value, &value, sizeof(T));
+  Register(uint64_t size, uint64_t stride, T initial) : size_(size), stride_(stride), initial_(initial) {}
+  void read(T& out, uint64_t index) const { get(out, index, size_, stride_); }
+  void write(uint64_t index, T value) { put(index, value, size_, stride_); }
+  RegisterView view(int record) { return {&data_, &initial_, size_, stride_, int(sizeof(T)), record}; }
+
+ protected:
+  T* at(uint64_t index, uint64_t stride) const {
+    return reinterpret_cast<T*>(static_cast<char*>(data_) + index * stride);
+  }
+  void get(T& out, uint64_t index, uint64_t size, uint64_t stride) const {
+    const T value = index < size ? *at(index, stride) : T{};
+    NETFOLD_TRACE_ACCESS("read", data_, index, size, &value, &value, sizeof(T));
     out = value;
   }
-  void write(uint64_t index, T value) {
-    NETFOLD_TRACE_ACCESS("write", data_, index, size_, at(index), &value, sizeof(T));
-    if (index < size_) *at(index) = value;
+  void put(uint64_t index, T value, uint64_t size, uint64_t stride) {
+    NETFOLD_TRACE_ACCESS("write", data_, index, size, at(index, stride), &value, sizeof(T));
+    if (index < size) *at(index, stride) = value;
   }
-  RegisterView view() { return {&data_, &stride_, &initial_, size_, int(sizeof(T))}; }
 
  private:
-  T* at(uint64_t index) const { return reinterpret_cast<T*>(static_cast<char*>(data_) + index * stride_); }
-
   void* data_ = nullptr;
-  uint64_t stride_ = sizeof(T);
-  uint64_t size_;
+  uint64_t size_, stride_;
   T initial_;
 };
 
-// The memory of a program's registers. Arrays of the same length lie interleaved, element i of all of them side by
+// The same where the program names the array itself: size and stride are known when compiling.
+template <class T, uint64_t Size, uint64_t Stride>
+class RegisterArray : public Register<T> {
+ public:
+  explicit RegisterArray(T initial = T{}) : Register<T>(Size, Stride, initial) {}
+  // Who reads one element of a record mostly wants others too, and a record's lines come sooner together.
+  void read(T& out, uint64_t index) const {
+    if constexpr (Stride > 64) {
+      if (index < Size)
+        for (uint64_t behind = 64; behind < Stride; behind += 64)
+          __builtin_prefetch(reinterpret_cast<const char*>(this->at(index, Stride)) + behind, 1);
+    }
+    this->get(out, index, Size, Stride);
+  }
+  void write(uint64_t index, T value) { this->put(index, value, Size, Stride); }
+  // Null out of bounds.
+  T* element(uint64_t index) { return index < Size ? this->at(index, Stride) : nullptr; }
+};
+
+// Zeroed memory whose pages are used when they are first written; large ones where it is large, since what it holds is
+// visited in any order.
+class ZeroedBlock {
+ public:
+  explicit ZeroedBlock(uint64_t bytes) : bytes_(bytes + huge_page) {
+    void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes > bytes_ || mapped == MAP_FAILED) throw std::bad_alloc();
+    mapped_ = static_cast<char*>(mapped);
+    data_ = reinterpret_cast<char*>(rounded_up(reinterpret_cast<uintptr_t>(mapped_), huge_page));
+#ifdef MADV_HUGEPAGE
+    if (bytes >= 2 * huge_page) madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+  }
+  ZeroedBlock(ZeroedBlock&& o) noexcept : bytes_(o.bytes_), mapped_(std::exchange(o.mapped_, nullptr)), data_(o.data_) {}
+  ZeroedBlock(const ZeroedBlock&) = delete;
+  ~ZeroedBlock() {
+    if (mapped_) munmap(mapped_, bytes_);
+  }
+  char* data() { return data_; }
+
+ private:
+  static constexpr uint64_t huge_page = uint64_t(1) << 21;
+  uint64_t bytes_;
+  char* mapped_ = nullptr;
+  char* data_ = nullptr;
+};
+
+// The memory of a program's registers. A block's arrays of the same length lie interleaved, element i of all of them side by
 // side: a program that keeps a record in as many arrays as it has fields (an aggregator in thirty and more) finds it in
-// a few cache lines instead of one for each field. Pages that are never written stay unused.
+// a few cache lines instead of one for each field. Their strides are record_bytes(). Pages that are never written stay
+// unused.
 class RegisterMemory {
  public:
   explicit RegisterMemory(std::vector<RegisterView>& registers) {
-    std::map<uint64_t, std::vector<RegisterView*>> by_length;
-    for (RegisterView& one : registers) by_length[one.count].push_back(&one);
-    for (auto& [count, group] : by_length) {
+    std::map<int, std::vector<RegisterView*>> records;
+    for (RegisterView& one : registers) records[one.record].push_back(&one);
+    for (auto& [number, group] : records) {
+      const uint64_t count = group.front()->count;
       // The largest elements first, so that each is aligned.
       std::stable_sort(group.begin(), group.end(), [](const RegisterView* x, const RegisterView* y) {
         return alignment(*x) > alignment(*y);
       });
-      uint64_t stride = 0;
-      for (const RegisterView* one : group) stride += rounded(uint64_t(one->element_bytes), alignment(*one));
-      stride = rounded(stride, alignment(*group.front()));
+      const uint64_t stride = group.front()->stride;
       if (count == 0) continue;
       if (count > ~0ull / stride) throw std::bad_alloc();
-      blocks_.emplace_back(static_cast<char*>(std::calloc(count, stride)));
-      if (!blocks_.back()) throw std::bad_alloc();
-      char* at = blocks_.back().get();
+      blocks_.emplace_back(count * stride);
+      char* at = blocks_.back().data();
       for (RegisterView* one : group) {
         *one->data = at;
-        *one->stride = stride;
         fill(*one);
-        at += rounded(uint64_t(one->element_bytes), alignment(*one));
+        at += rounded_up(uint64_t(one->element_bytes), alignment(*one));
       }
     }
   }
 
  private:
-  struct Free {
-    void operator()(char* block) const { std::free(block); }
-  };
-  static uint64_t alignment(const RegisterView& one) {
-    uint64_t most = 1;
-    while (most < 16 && uint64_t(one.element_bytes) % (2 * most) == 0) most *= 2;
-    return most;
-  }
-  static uint64_t rounded(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+  static uint64_t alignment(const RegisterView& one) { return element_alignment(uint64_t(one.element_bytes)); }
   static void fill(const RegisterView& one) {
     const auto* from = static_cast<const char*>(one.initial);
     if (std::all_of(from, from + one.element_bytes, [](char c) { return c == 0; })) return;
     for (uint64_t i = 0; i < one.count; ++i)
-      std::memcpy(static_cast<char*>(*one.data) + i * *one.stride, from, size_t(one.element_bytes));
+      std::memcpy(static_cast<char*>(*one.data) + i * one.stride, from, size_t(one.element_bytes));
   }
 
-  std::vector<std::unique_ptr<char, Free>> blocks_;
+  std::vector<ZeroedBlock> blocks_;
 };
 
 class Counter {

@@ -14,7 +14,7 @@ constexpr size_t max_copies = 1 << 16;  // of one packet, waiting for their next
 template <class Program>
 class Switch : public Pipeline<Program> {
   using Base = Pipeline<Program>;
-  using Base::context_, Base::direct_, Base::items_;
+  using Base::context_, Base::direct_, Base::instant_, Base::items_;
   using typename Base::Meta, typename Base::StdMeta;
 
  public:
@@ -68,6 +68,7 @@ class Switch : public Pipeline<Program> {
                                               uint32_t source) {
     const Handover guard(*this);
     first_pass(port, data, bytes, now_ns, source);
+    work();
     return descriptors_;
   }
   // The next pass of an item. `depth` is the queue it leaves behind, for egress.
@@ -80,9 +81,16 @@ class Switch : public Pipeline<Program> {
     item.enq_depth = enq_depth;
     this->begin_packet(item.source, item.rounds);
     pass_of(id, depth);
+    work();
     return descriptors_;
   }
+  // A port whose packets pass egress, and come round again, before the pass that sent them there returns: no queue, no
+  // time. What recirculates out of it is counted, not handed over.
+  void pass_at_once(uint32_t port, bool yes) { instant_.set(port, yes); }
+  InstantPorts::Turns turns(uint32_t port) const { return instant_.turns(port); }
+
   bool holds(uint64_t id) const { return items_.holds(id); }
+  void prefetch(uint64_t id) const { items_.prefetch(id); }
   void discard(uint32_t id) { items_.give(id); }
 
  private:
@@ -141,7 +149,7 @@ class Switch : public Pipeline<Program> {
 
   void put(uint32_t id) override {
     Item<Program>& item = items_[id];
-    if (handing_over_) {
+    if (handing_over_ && !at_once(item)) {
       descriptors_.push_back({id, uint32_t(item.next), item.port, item.priority, uint32_t(item.length)});
       return;
     }
@@ -155,6 +163,12 @@ class Switch : public Pipeline<Program> {
     } else {
       work_.push_back(id);
     }
+  }
+
+  bool at_once(const Item<Program>& item) {
+    if (item.next == Next::resubmitted || !instant_.has(item.port)) return false;
+    if (item.next == Next::recirculated) instant_.count(item.port, item.length);
+    return true;
   }
 
   EgressQueues queues_;

@@ -140,6 +140,7 @@ class Table {
       if (f.kind == Kind::range) ranges_ = true;
     }
     words_ = (bytes + 7) / 8;
+    if (!ordered_ && lpm_ < 0 && bytes == 1) by_byte_.assign(256, -1);
     if (!ordered_) exact_ = std::make_unique<KeyMap>(words_ ? words_ : 1);
   }
 
@@ -160,6 +161,7 @@ class Table {
         if (matches(entries_[size_t(number)], key)) return number;
       return -1;
     }
+    if (!by_byte_.empty()) return by_byte_[*reinterpret_cast<const uint8_t*>(key)];
     if (lpm_ < 0) return exact_->find(key);
     uint64_t masked[max_words];
     for (const Prefix& p : prefixes_) {
@@ -211,6 +213,7 @@ class Table {
       order_.erase(std::find(order_.begin(), order_.end(), number));
     } else if (lpm_ < 0) {
       exact_->erase(e.key.data());
+      if (!by_byte_.empty()) by_byte_[*reinterpret_cast<const uint8_t*>(e.key.data())] = -1;
     } else {
       auto p = std::find_if(prefixes_.begin(), prefixes_.end(), [&](const Prefix& x) { return x.length == e.prefix; });
       p->map.erase(e.key.data());
@@ -306,6 +309,7 @@ class Table {
       order_.insert(std::find_if_not(order_.begin(), order_.end(), before), number);
     } else if (lpm_ < 0) {
       exact_->insert(e.key.data(), number);
+      if (!by_byte_.empty()) by_byte_[*reinterpret_cast<const uint8_t*>(e.key.data())] = number;
     } else {
       auto p = std::find_if(prefixes_.begin(), prefixes_.end(), [&](const Prefix& x) { return x.length <= e.prefix; });
       if (p == prefixes_.end() || p->length != e.prefix) p = prefixes_.insert(p, Prefix{e.prefix, e.mask, KeyMap(words_)});
@@ -321,6 +325,7 @@ class Table {
   std::vector<Entry> entries_;
   std::vector<int> free_, order_;
   std::unique_ptr<KeyMap> exact_;
+  std::vector<int> by_byte_;  // the entry of each key, where a key is one byte
   std::vector<Prefix> prefixes_;
   ActionCall default_;
 };

@@ -15,7 +15,7 @@ constexpr int drop_packet = 1, drop_mirror = 4;  // bits of drop_ctl
 constexpr bool recirculates(uint32_t port) { return (port & 0x7f) >= 68 && (port & 0x7f) < 72; }
 
 struct TnaContext : Context {
-  std::vector<uint8_t> front;  // what a mirrored or resubmitted packet carries before it
+  Bytes front;  // what a mirrored or resubmitted packet carries before it
 
   template <class H>
   void put_front(const H& header) {
@@ -75,7 +75,7 @@ struct TnaItem {
   uint32_t rid;
   bool first_of_group;
   uint64_t enq_ns;
-  std::vector<uint8_t> bytes, front;
+  Bytes bytes, front;
 };
 
 template <class Program>
@@ -88,10 +88,11 @@ class TnaSwitch {
   std::map<uint32_t, std::vector<Replica>> groups;
   std::map<uint32_t, CloneSession> sessions;  // mirror sessions
 
-  std::vector<uint8_t> out;
+  Bytes out;
   std::vector<uint64_t> ends;
   std::vector<uint32_t> ports, sources;
   uint64_t passes = 0, runaways = 0, endless_loops = 0;
+  uint64_t drops = 0;  // passes that left nothing of their packet
 
   struct Descriptor {
     uint64_t item;
@@ -144,6 +145,7 @@ class TnaSwitch {
     set_time(now_ns);
     begin(source, 0);
     ingress(data, bytes, port, nullptr);
+    work();
     hand_over(false);
     return descriptors_;
   }
@@ -156,10 +158,14 @@ class TnaSwitch {
     item.enq_depth = enq_depth;
     begin(item.source, item.rounds);
     pass_of(id, depth);
+    work();
     hand_over(false);
     return descriptors_;
   }
+  void pass_at_once(uint32_t port, bool yes) { instant_.set(port, yes); }
+  InstantPorts::Turns turns(uint32_t port) const { return instant_.turns(port); }
   bool holds(uint64_t id) const { return items_.holds(id); }
+  void prefetch(uint64_t id) const { items_.prefetch(id); }
   void discard(uint32_t id) { items_.give(id); }
 
  private:
@@ -226,17 +232,20 @@ class TnaSwitch {
 
   // ---- passes
 
-  void ingress(const uint8_t* data, size_t bytes, uint32_t port, const std::vector<uint8_t>* resubmitted) {
-    if (!pass()) return;
-    const std::vector<uint8_t> came(data, data + bytes);  // an item's bytes: its pool may move on
-    try {
-      ingress_pass(came, port, resubmitted);
-    } catch (const EndlessLoop&) {
-      stop(endless_loops);
+  void ingress(const uint8_t* data, size_t bytes, uint32_t port, const Bytes* resubmitted) {
+    const uint64_t before = left_;
+    if (pass()) {
+      const Bytes came(data, data + bytes);
+      try {
+        ingress_pass(came, port, resubmitted);
+      } catch (const EndlessLoop&) {
+        stop(endless_loops);
+      }
     }
+    drops += left_ == before;
   }
 
-  void ingress_pass(const std::vector<uint8_t>& came, uint32_t port, const std::vector<uint8_t>* resubmitted) {
+  void ingress_pass(const Bytes& came, uint32_t port, const Bytes* resubmitted) {
     IgHeaders headers{};
     IgMeta meta{};
     typename Program::TmMeta tm{};
@@ -247,7 +256,7 @@ class TnaSwitch {
     intr.ingress_port = bit<9>(uint16_t(port));
     intr.ingress_mac_tstamp = bit<48>(now_ns_);
     const size_t before = IgIntr::fixed_bits / 8 + port_metadata_bytes;
-    std::vector<uint8_t> buffer(before);
+    Bytes buffer(before, 0);
     intr.write(buffer.data());
     if (resubmitted != nullptr)
       for (size_t i = 0; i < resubmitted->size() && i < port_metadata_bytes; ++i)
@@ -270,7 +279,7 @@ class TnaSwitch {
     tm.ucast_egress_port = bit<9>(uint16_t(no_egress_port));
     program.ingress(context_, headers, meta, read, prsr, dprsr, tm);
     context_.exited = false;
-    std::vector<uint8_t> packet;
+    Bytes packet;
     PacketOut deparsed(packet);
     program.ingress_deparse(context_, deparsed, headers, meta, dprsr, read);
     if (consumed < buffer.size()) packet.insert(packet.end(), buffer.begin() + long(consumed), buffer.end());
@@ -294,12 +303,15 @@ class TnaSwitch {
   }
 
   void egress(const TnaItem& item, uint64_t left_behind) {
-    if (!pass()) return;
-    try {
-      egress_pass(item, left_behind);
-    } catch (const EndlessLoop&) {
-      stop(endless_loops);
+    const uint64_t before = left_;
+    if (pass()) {
+      try {
+        egress_pass(item, left_behind);
+      } catch (const EndlessLoop&) {
+        stop(endless_loops);
+      }
     }
+    drops += left_ == before;
   }
 
   void egress_pass(const TnaItem& item, uint64_t left_behind) {
@@ -319,7 +331,7 @@ class TnaSwitch {
     intr.egress_rid_first = bit<1>(item.first_of_group);
     intr.egress_qid = bit<5>(uint8_t(item.priority));
     intr.pkt_length = bit<16>(uint16_t(item.bytes.size()));
-    std::vector<uint8_t> buffer(EgIntr::fixed_bits / 8);
+    Bytes buffer(EgIntr::fixed_bits / 8, 0);
     intr.write(buffer.data());
     buffer.insert(buffer.end(), item.bytes.begin(), item.bytes.end());
     context_.packet_bytes = item.bytes.size();
@@ -336,7 +348,7 @@ class TnaSwitch {
     prsr.global_tstamp = bit<48>(now_ns_);
     program.egress(context_, headers, meta, read, prsr, dprsr, oport);
     context_.exited = false;
-    std::vector<uint8_t> packet;
+    Bytes packet;
     PacketOut deparsed(packet);
     program.egress_deparse(context_, deparsed, headers, meta, dprsr, read, prsr);
     if (consumed < buffer.size()) packet.insert(packet.end(), buffer.begin() + long(consumed), buffer.end());
@@ -347,26 +359,27 @@ class TnaSwitch {
 
   // ---- where a packet goes
 
-  void leave(uint32_t port, const std::vector<uint8_t>& packet) {
+  void leave(uint32_t port, const Bytes& packet) {
     if (recirculates(port)) {
       put(take(Next::recirculated, port, 0, packet, rounds_ + 1));
       return;
     }
-    out.insert(out.end(), packet.begin(), packet.end());
+    ++left_;
+    append(out, packet.data(), packet.size());
     ends.push_back(out.size());
     ports.push_back(port);
     sources.push_back(source_);
   }
-  void mirror(const std::vector<uint8_t>& packet) {
+  void mirror(const Bytes& packet) {
     const auto found = sessions.find(context_.clone_session);
     if (found == sessions.end()) return;
-    std::vector<uint8_t> copy = context_.front;
+    Bytes copy = context_.front;
     copy.insert(copy.end(), packet.begin(), packet.end());
     if (copy.size() > found->second.truncate_bytes) copy.resize(found->second.truncate_bytes);
     if (found->second.group != 0) replicate(found->second.group, 0, copy);
     if (found->second.port >= 0) to_egress(uint32_t(found->second.port), 0, copy, 0, false);
   }
-  void replicate(uint32_t group, uint32_t queue, const std::vector<uint8_t>& packet) {
+  void replicate(uint32_t group, uint32_t queue, const Bytes& packet) {
     const auto found = groups.find(group);
     if (found == groups.end()) return;
     bool first = true;
@@ -375,13 +388,14 @@ class TnaSwitch {
       first = false;
     }
   }
-  void to_egress(uint32_t port, uint32_t queue, const std::vector<uint8_t>& packet, uint32_t rid, bool first) {
+  void to_egress(uint32_t port, uint32_t queue, const Bytes& packet, uint32_t rid, bool first) {
     const uint32_t id = take(Next::egress, port, queue, packet, rounds_);
     items_[id].rid = rid;
     items_[id].first_of_group = first;
     put(id);
   }
-  uint32_t take(Next next, uint32_t port, uint32_t queue, const std::vector<uint8_t>& packet, uint32_t rounds) {
+  uint32_t take(Next next, uint32_t port, uint32_t queue, const Bytes& packet, uint32_t rounds) {
+    ++left_;
     const uint32_t id = items_.take();
     TnaItem& item = items_[id];
     item = TnaItem{next, port, queue, rounds, source_, 0, 0, false, now_ns_, packet, {}};
@@ -389,7 +403,7 @@ class TnaSwitch {
   }
   void put(uint32_t id) {
     TnaItem& item = items_[id];
-    if (handing_over_) {
+    if (handing_over_ && !at_once(item)) {
       descriptors_.push_back({id, uint32_t(item.next), item.port, item.priority, uint32_t(item.bytes.size())});
       return;
     }
@@ -405,13 +419,21 @@ class TnaSwitch {
     }
   }
 
+  bool at_once(const TnaItem& item) {
+    if (item.next == Next::resubmitted || !instant_.has(item.port)) return false;
+    if (item.next == Next::recirculated) instant_.count(item.port, item.bytes.size());
+    return true;
+  }
+
   TnaContext context_;
+  InstantPorts instant_;
   Pool<TnaItem> items_;
   EgressQueues queues_;
   std::deque<uint32_t> work_;
   std::vector<Descriptor> descriptors_;
   bool handing_over_ = false, stopped_ = false;
   uint64_t now_ns_ = 0, passes_left_ = 0;
+  uint64_t left_ = 0;  // packets that passes left behind
   uint32_t source_ = 0, rounds_ = 0;
 };
 

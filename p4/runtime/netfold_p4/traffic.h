@@ -13,6 +13,29 @@ namespace p4 {
 
 constexpr int queues_per_port = 8;
 
+// Ports whose packets pass egress, and come round again, before the pass that sent them there returns: no queue, no time.
+// What recirculates out of them is counted.
+class InstantPorts {
+ public:
+  struct Turns {
+    uint64_t packets = 0, bytes = 0;
+  };
+  void set(uint32_t port, bool yes) {
+    if (port >= is_.size()) is_.resize(port + 1), turns_.resize(port + 1);
+    is_[port] = yes;
+  }
+  bool has(uint64_t port) const { return port < is_.size() && is_[port]; }
+  void count(uint32_t port, uint64_t bytes) {
+    ++turns_[port].packets;
+    turns_[port].bytes += bytes;
+  }
+  Turns turns(uint32_t port) const { return port < turns_.size() ? turns_[port] : Turns{}; }
+
+ private:
+  std::vector<char> is_;
+  std::vector<Turns> turns_;
+};
+
 struct EgressQueue {
   uint64_t rate_pps = 0;  // 0: no limit
   uint64_t depth = ~0ull;

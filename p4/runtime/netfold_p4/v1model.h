@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "context.h"
+#include "traffic.h"
 
 namespace p4 {
 
@@ -44,7 +45,7 @@ struct Item {
   uint32_t enq_depth;
   uint64_t length;  // bytes, before egress changes it
   uint64_t enq_us;
-  std::vector<uint8_t> bytes;  // the whole packet, or for egress the payload behind the headers
+  Bytes bytes;  // the whole packet, or for egress the payload behind the headers
   typename Program::Headers headers;
   typename Program::Meta meta;
   typename Program::StdMeta std_meta;
@@ -56,26 +57,37 @@ class Pool {
  public:
   uint32_t take() {
     if (free_.empty()) {
-      all_.push_back(std::make_unique<T>());
-      taken_.push_back(true);
-      return uint32_t(all_.size() - 1);
+      const uint32_t first = uint32_t(slabs_.size()) * per_slab;
+      slabs_.push_back(std::make_unique<Place[]>(per_slab));
+      for (uint32_t i = per_slab; i-- > 0;) free_.push_back(first + i);
     }
     const uint32_t id = free_.back();
     free_.pop_back();
-    taken_[id] = true;
+    place(id).taken = true;
     return id;
   }
   void give(uint32_t id) {
-    taken_[id] = false;
+    place(id).taken = false;
     free_.push_back(id);
   }
-  bool holds(uint64_t id) const { return id < all_.size() && taken_[id]; }
-  T& operator[](uint32_t id) { return *all_[id]; }
+  bool holds(uint64_t id) const { return id / per_slab < slabs_.size() && slabs_[id / per_slab][id % per_slab].taken; }
+  T& operator[](uint32_t id) { return place(id).object; }
+  // It is wanted soon.
+  void prefetch(uint64_t id) const {
+    if (id / per_slab >= slabs_.size()) return;
+    const char* at = reinterpret_cast<const char*>(&slabs_[id / per_slab][id % per_slab]);
+    for (size_t behind = 0; behind < sizeof(Place); behind += 64) __builtin_prefetch(at + behind, 1);
+  }
 
  private:
-  std::vector<std::unique_ptr<T>> all_;
+  static constexpr uint32_t per_slab = 64;
+  struct Place {
+    bool taken = false;
+    T object;
+  };
+  Place& place(uint32_t id) { return slabs_[id / per_slab][id % per_slab]; }
+  std::vector<std::unique_ptr<Place[]>> slabs_;
   std::vector<uint32_t> free_;
-  std::vector<bool> taken_;
 };
 
 template <class Program>
@@ -97,11 +109,12 @@ class Pipeline {
   std::map<uint32_t, CloneSession> sessions;
 
   // Output packets since the last clear: bytes of packet i are out[ends[i-1]..ends[i]).
-  std::vector<uint8_t> out;
+  Bytes out;
   std::vector<uint64_t> ends;
   std::vector<uint32_t> ports, sources;
   // Packets stopped because they would have gone round for ever, and because of a loop without an end.
   uint64_t passes = 0, runaways = 0, endless_loops = 0;
+  uint64_t drops = 0;  // passes that left nothing of their packet
 
   Context& context() { return context_; }
   void clear_output() {
@@ -133,28 +146,37 @@ class Pipeline {
   }
 
   void ingress(const uint8_t* data, size_t bytes, Meta& meta, StdMeta& std_meta) {
-    if (!pass()) return;
-    try {
-      ingress_pass(data, bytes, meta, std_meta);
-    } catch (const EndlessLoop&) {
-      stop(endless_loops);
+    const uint64_t before = left_;
+    if (pass()) {
+      try {
+        ingress_pass(data, bytes, meta, std_meta);
+      } catch (const EndlessLoop&) {
+        stop(endless_loops);
+      }
     }
+    drops += left_ == before;
   }
 
   void egress(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
               uint64_t length, uint32_t truncate) {
-    if (!pass()) return;
+    const uint64_t before = ++left_;  // by the ingress that it may follow at once
     const size_t start = out.size();
-    try {
-      egress_pass(headers, meta, std_meta, payload, payload_bytes, length, truncate);
-    } catch (const EndlessLoop&) {
-      out.resize(start);
-      stop(endless_loops);
+    if (pass()) {
+      try {
+        egress_pass(headers, meta, std_meta, payload, payload_bytes, length, truncate);
+      } catch (const EndlessLoop&) {
+        out.resize(start);
+        stop(endless_loops);
+      }
     }
+    drops += left_ == before;
   }
 
-  // No queues stand between the passes: a packet's egress follows its ingress without being stored.
-  bool direct_ = true;
+  // Whether no queue stands before the port's egress: it follows the packet's ingress without being stored.
+  bool direct(uint32_t port) const { return direct_ || instant_.has(port); }
+
+  bool direct_ = true;  // of all ports
+  InstantPorts instant_;
   Pool<Item<Program>> items_;
   Context context_;
 
@@ -187,7 +209,7 @@ class Pipeline {
   }
 
   void ingress_pass(const uint8_t* data, size_t bytes, Meta& meta, StdMeta& std_meta) {
-    Headers headers{};
+    Headers& headers = headers_;  // the parser clears it
     context_.begin();
     context_.packet_bytes = bytes;
     std_meta.packet_length = bit<32>(uint32_t(bytes));
@@ -205,7 +227,7 @@ class Pipeline {
     const uint32_t truncate = context_.truncate_bytes;
     if (context_.clone_requested) clone_ingress(data, bytes, meta, std_meta);
     if (context_.resubmit_requested) {
-      again(Next::resubmitted, data, bytes, context_.resubmit_list, meta, std_meta);
+      again(take(Next::resubmitted, data, bytes, bytes, rounds_ + 1), context_.resubmit_list, meta, std_meta);
       return;
     }
     if (std_meta.mcast_grp.u64() != 0) {
@@ -216,7 +238,7 @@ class Pipeline {
     if (std_meta.egress_spec.u64() == drop_port) return;
     std_meta.instance_type = bit<32>(normal);
     std_meta.egress_port = std_meta.egress_spec;
-    if (!direct_) {
+    if (!direct(uint32_t(std_meta.egress_spec.u64()))) {
       to_egress(std_meta.egress_port, headers, meta, std_meta, payload, payload_bytes, bytes, truncate);
       return;
     }
@@ -247,45 +269,56 @@ class Pipeline {
     context_.exited = false;
     program.compute(context_, headers, meta);
 
-    const size_t start = out.size();
-    PacketOut packet(out);
     context_.exited = false;
-    program.deparse(context_, packet, headers);
-    out.insert(out.end(), payload, payload + payload_bytes);
-    if (out.size() - start > cut) out.resize(start + cut);
     if (recirculate) {
-      again(Next::recirculated, out.data() + start, out.size() - start, list, meta, std_meta);
-      out.resize(start);
+      round_.clear();
+      deparse(round_, headers, payload, payload_bytes, cut);
+      const uint32_t id = items_.take();
+      begin_item(items_[id], Next::recirculated, round_.size(), rounds_ + 1);
+      items_[id].bytes.swap(round_);
+      again(id, list, meta, std_meta);
       return;
     }
+    deparse(out, headers, payload, payload_bytes, cut);
+    ++left_;
     ends.push_back(out.size());
     ports.push_back(port);
     sources.push_back(source_);
   }
 
-  // A new item; its headers and metadata are as the last user left them.
-  uint32_t take(Next next, const uint8_t* data, size_t bytes, uint64_t length, uint32_t rounds) {
-    const uint32_t id = items_.take();
-    Item<Program>& item = items_[id];
+  void deparse(Bytes& to, const Headers& headers, const uint8_t* payload, size_t payload_bytes, uint32_t cut) {
+    const size_t start = to.size();
+    PacketOut packet(to);
+    program.deparse(context_, packet, headers);
+    append(to, payload, payload_bytes);
+    if (to.size() - start > cut) to.resize(start + cut);
+  }
+
+  void begin_item(Item<Program>& item, Next next, uint64_t length, uint32_t rounds) {
+    ++left_;
     item.next = next;
     item.rounds = rounds;
     item.source = source_;
     item.truncate = ~0u;
     item.length = length;
-    item.bytes.assign(data, data + bytes);
+  }
+  // A new item; its headers and metadata are as the last user left them.
+  uint32_t take(Next next, const uint8_t* data, size_t bytes, uint64_t length, uint32_t rounds) {
+    const uint32_t id = items_.take();
+    begin_item(items_[id], next, length, rounds);
+    assign(items_[id].bytes, data, bytes);
     return id;
   }
 
   // The packet goes round: back to the parser, with the metadata of a field list and no other.
-  void again(Next next, const uint8_t* data, size_t bytes, int list, const Meta& meta, const StdMeta& std_meta) {
-    const uint32_t id = take(next, data, bytes, bytes, rounds_ + 1);
+  void again(uint32_t id, int list, const Meta& meta, const StdMeta& std_meta) {
     Item<Program>& item = items_[id];
     item.port = uint32_t(std_meta.egress_port.u64());
     item.priority = 0;
     item.meta = Meta{};
     item.std_meta = StdMeta{};
     Program::preserve(list, item.meta, item.std_meta, meta, std_meta);
-    item.std_meta.instance_type = bit<32>(next == Next::resubmitted ? resubmitted : recirculated);
+    item.std_meta.instance_type = bit<32>(item.next == Next::resubmitted ? resubmitted : recirculated);
     put(id);
   }
 
@@ -352,6 +385,9 @@ class Pipeline {
     send_clone(session->second, headers, clone_meta, clone_std, payload, payload_bytes, length);
   }
 
+  Headers headers_{};
+  Bytes round_;  // what goes round, until it is an item's
+  uint64_t left_ = 0;  // packets that passes left behind
   uint64_t budget_ = 0;
   uint32_t source_ = 0, rounds_ = 0;
   bool stopped_ = false;

@@ -54,6 +54,8 @@ inline T load(const uint8_t* p) {
     if constexpr (W == 32) r = __builtin_bswap32(r);
     if constexpr (W == 64) r = __builtin_bswap64(r);
     return T(r);
+  } else if constexpr (At % 8 == 0 && W == 48) {
+    return T(uint64_t(load<number<32, false>, At>(p).v) << 16 | load<number<16, false>, At + 32>(p).v);
   } else if constexpr (W > 0 && At % 8 + W <= 64) {
     constexpr int bytes = (At % 8 + W + 7) / 8;
     uint64_t r = 0;
@@ -73,6 +75,9 @@ inline void store(uint8_t* p, T value) {
     if constexpr (W == 32) r = __builtin_bswap32(r);
     if constexpr (W == 64) r = __builtin_bswap64(r);
     std::memcpy(p + At / 8, &r, sizeof r);
+  } else if constexpr (At % 8 == 0 && W == 48) {
+    store<number<32, false>, At>(p, number<32, false>(uint32_t(value.v >> 16)));
+    store<number<16, false>, At + 32>(p, number<16, false>(uint16_t(value.v)));
   } else if constexpr (At % 8 == 0 && W % 8 == 0 && W < 64) {
     for (int i = 0; i < W / 8; ++i) p[At / 8 + i] = static_cast<uint8_t>(value.v >> (W - 8 - 8 * i));
   } else if constexpr (W > 0 && At % 8 + W <= 64) {
@@ -85,6 +90,29 @@ inline void store(uint8_t* p, T value) {
   } else {
     store_at<T>(p, At, value);
   }
+}
+
+// A run of fields of whole bytes, 16, 32 or 64 bits each, that lie side by side in the packet and in the header: one
+// loop of vectors.
+template <class R>
+inline R swapped(R r) {
+  if constexpr (sizeof(R) == 2) return __builtin_bswap16(r);
+  else if constexpr (sizeof(R) == 4) return __builtin_bswap32(r);
+  else return __builtin_bswap64(r);
+}
+template <class R, int N>
+inline void load_run(void* fields, const uint8_t* p) {
+  R words[N];
+  std::memcpy(words, p, sizeof words);
+  for (int i = 0; i < N; ++i) words[i] = swapped(words[i]);
+  std::memcpy(fields, words, sizeof words);
+}
+template <class R, int N>
+inline void store_run(uint8_t* p, const void* fields) {
+  R words[N];
+  std::memcpy(words, fields, sizeof words);
+  for (int i = 0; i < N; ++i) words[i] = swapped(words[i]);
+  std::memcpy(p, words, sizeof words);
 }
 
 // varbit<W>: up to W bits, left-aligned in its bytes.
@@ -131,6 +159,30 @@ class Packed {
 
  private:
   uint8_t data_[(Bits + 7) / 8 + 1]{};
+};
+
+// The internet checksum (RFC 1071) of values at offsets known when compiling, without writing them anywhere: a sum
+// modulo 2^16 - 1 does not care which of the 16-bit words a value's high bits fall into.
+class InternetSum {
+ public:
+  template <size_t At, int W, bool S>
+  void put(number<W, S> value) {
+    if constexpr (W > 48) {
+      put<At>(slice<W - 1, 48>(value));
+      put<At + W - 48>(slice<47, 0>(value));
+    } else if constexpr (W > 0) {
+      add(static_cast<uint64_t>(value.v) << (15 - (At + W + 15) % 16));
+    }
+  }
+  uint16_t checksum() const {
+    uint64_t sum = sum_;
+    while (sum >> 16) sum = (sum & 0xFFFF) + (sum >> 16);
+    return uint16_t(~sum);
+  }
+
+ private:
+  void add(uint64_t value) { sum_ += (value & 0xFFFFFFFF) + (value >> 32); }
+  uint64_t sum_ = 0;
 };
 
 // Values written one after another, of any length: the input of a hash, a checksum or a digest.

@@ -10,7 +10,7 @@ namespace netfold
 namespace
 {
 
-constexpr int kAbiVersion = 4; // p4/targets/library.py
+constexpr int kAbiVersion = 5; // p4/targets/library.py
 
 template <typename Function>
 void
@@ -43,7 +43,10 @@ P4Program::P4Program(const std::string& libraryPath, std::uintptr_t address)
     }
     Find(library, "nf_ingress", m_ingress);
     Find(library, "nf_pass", m_pass);
+    Find(library, "nf_prefetch", m_prefetch);
     Find(library, "nf_discard", m_discard);
+    Find(library, "nf_pass_at_once", m_passAtOnce);
+    Find(library, "nf_turns", m_turns);
     Find(library, "nf_output", m_output);
     Find(library, "nf_clear_output", m_clearOutput);
     Find(library, "nf_statistics", m_statistics);
@@ -53,9 +56,9 @@ P4Program::P4Program(const std::string& libraryPath, std::uintptr_t address)
 P4Statistics
 P4Program::Statistics() const
 {
-    std::uint64_t six[6];
-    m_statistics(m_handle, six);
-    return {six[0], six[1], six[2], six[3], six[4], six[5]};
+    std::uint64_t seven[7];
+    m_statistics(m_handle, seven);
+    return {seven[0], seven[1], seven[2], seven[3], seven[4], seven[5], seven[6]};
 }
 
 } // namespace netfold

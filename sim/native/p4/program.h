@@ -38,7 +38,7 @@ struct P4Descriptor
 struct P4Packet
 {
     std::uint32_t port;
-    const std::uint8_t* data; // nullptr: nothing came out
+    const std::uint8_t* data;
     std::size_t bytes;
     std::uint32_t source; // the caller's number of the packet it came from
 };
@@ -51,6 +51,7 @@ struct P4Statistics
     std::uint64_t queueDrops;
     std::uint64_t failedAssertions;
     std::uint64_t parserTimeouts;
+    std::uint64_t drops; // passes that left nothing of their packet
 };
 
 class P4Program
@@ -85,20 +86,52 @@ class P4Program
         return {next, count};
     }
 
-    // What the last egress pass sent out; one packet or none.
-    P4Packet TakeOutput()
+    // What the last pass sent out: one packet at most, unless ports pass at once. `send` must not run another pass.
+    template <typename Send>
+    void TakeOutput(Send&& send)
     {
         const std::uint8_t* data = nullptr;
         const std::uint64_t* ends = nullptr;
         const std::uint32_t* ports = nullptr;
         const std::uint32_t* sources = nullptr;
-        if (m_output(m_handle, &data, &ends, &ports, &sources) == 0)
+        const std::uint64_t count = m_output(m_handle, &data, &ends, &ports, &sources);
+        if (count == 0)
         {
-            return {0, nullptr, 0, 0};
+            return;
         }
-        const P4Packet packet{ports[0], data, static_cast<std::size_t>(ends[0]), sources[0]};
-        m_clearOutput(m_handle); // only counts down: the bytes stay where they are until the next pass
-        return packet;
+        for (std::uint64_t i = 0, start = 0; i < count; ++i)
+        {
+            send(P4Packet{ports[i], data + start, static_cast<std::size_t>(ends[i] - start), sources[i]});
+            start = ends[i];
+        }
+        m_clearOutput(m_handle);
+    }
+
+    // Whether packets to this port pass egress, and what recirculates out of it ingress, within the call that sent them
+    // there (abi.h): for a port that leads nowhere and has no rate.
+    void PassAtOnce(std::uint32_t port, bool yes)
+    {
+        m_passAtOnce(m_handle, port, yes);
+    }
+
+    struct Turns
+    {
+        std::uint64_t packets;
+        std::uint64_t bytes;
+    };
+
+    // What recirculated out of such a port so far.
+    Turns TurnsOf(std::uint32_t port) const
+    {
+        std::uint64_t two[2];
+        m_turns(m_handle, port, two);
+        return {two[0], two[1]};
+    }
+
+    // The item's pass comes soon.
+    void Prefetch(std::uint64_t item)
+    {
+        m_prefetch(m_handle, item);
     }
 
     // The item was dropped instead of getting its pass.
@@ -115,7 +148,10 @@ class P4Program
                                const P4Descriptor**);
     std::uint64_t (*m_pass)(void*, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t,
                             const P4Descriptor**);
+    void (*m_prefetch)(void*, std::uint64_t);
     void (*m_discard)(void*, std::uint64_t);
+    void (*m_passAtOnce)(void*, std::uint32_t, int);
+    void (*m_turns)(void*, std::uint32_t, std::uint64_t*);
     std::uint64_t (*m_output)(void*, const std::uint8_t**, const std::uint64_t**, const std::uint32_t**,
                               const std::uint32_t**);
     void (*m_clearOutput)(void*);

@@ -136,6 +136,7 @@ P4TrafficManager::PortAt(std::uint32_t port)
     if (!m_ports[port])
     {
         m_ports[port] = std::make_unique<EgressPort>(*this, port, m_settings.recirculation, false);
+        m_program.PassAtOnce(port, RoundsTakeNoTime());
     }
     return *m_ports[port];
 }
@@ -144,6 +145,7 @@ void
 P4TrafficManager::SetPort(std::uint32_t port, const P4PortSettings& settings)
 {
     PortAt(port).Set(settings, true);
+    m_program.PassAtOnce(port, false);
 }
 
 std::uint64_t
@@ -161,11 +163,35 @@ P4TrafficManager::TakePeak(std::uint32_t port, Ps now)
     return peak;
 }
 
-const P4PortCounters&
+P4PortCounters
 P4TrafficManager::Port(std::uint32_t port) const
 {
-    static const P4PortCounters none;
-    return port < m_ports.size() && m_ports[port] ? m_ports[port]->counters : none;
+    P4PortCounters counters;
+    if (port < m_ports.size() && m_ports[port])
+    {
+        counters = m_ports[port]->counters;
+        const P4Program::Turns turns = m_program.TurnsOf(port);
+        counters.packets += turns.packets;
+        counters.bytes += turns.bytes;
+    }
+    return counters;
+}
+
+std::uint64_t
+P4TrafficManager::Recirculated() const
+{
+    std::uint64_t sum = m_recirculated;
+    for (std::uint32_t port = 0; port < m_ports.size(); ++port)
+    {
+        sum += m_program.TurnsOf(port).packets;
+    }
+    return sum;
+}
+
+bool
+P4TrafficManager::RoundsTakeNoTime() const
+{
+    return m_settings.passPs == 0 && m_settings.ingressLatency == 0 && m_settings.recirculation.rateBps == 0;
 }
 
 std::uint64_t
@@ -188,6 +214,7 @@ P4TrafficManager::Receive(std::uint32_t port, const std::uint8_t* data, std::siz
         m_settling = true;
         const auto made = m_program.Ingress(port, data, bytes, Nanoseconds(now), source);
         Take(made, now + m_settings.ingressLatency, 0, source);
+        SendOutput(nullptr, false, now);
         m_settling = false;
         CheckStopped(port, now);
         Settle(now);
@@ -275,6 +302,7 @@ P4TrafficManager::RunIngress(const Round& round, Ps now)
         Take(made, now + m_settings.ingressLatency, 0, round.source);
         m_freeBuffers.push_back(round.buffer);
     }
+    SendOutput(nullptr, false, now);
     CheckStopped(round.port, now);
 }
 
@@ -296,7 +324,6 @@ void
 P4TrafficManager::Take(std::span<const P4Descriptor> made, Ps at, std::uint32_t rounds, std::uint32_t source)
 {
     const Ps now = m_events.Now();
-    m_drops.program += made.empty();
     for (const P4Descriptor& descriptor : made)
     {
         const Made one{descriptor, at, rounds, source};
@@ -536,9 +563,22 @@ P4TrafficManager::ServePort(EgressPort& port, Ps now)
         }
         RunEgress(port, waiting, static_cast<std::uint32_t>(queue.Size()), now);
     }
-    if (port.waiting > 0 && !m_events.IsArmed(port.source))
+    if (port.waiting > 0)
     {
-        m_events.Arm(port.source, port.busyUntil);
+        // Which of the queues is next may change until then: the first that has one is the best guess.
+        for (int priority = kPriorities - 1; priority >= 0; --priority)
+        {
+            auto& queue = port.queues[static_cast<std::size_t>(priority)];
+            if (!queue.Empty())
+            {
+                m_program.Prefetch(queue.Front().item);
+                break;
+            }
+        }
+        if (!m_events.IsArmed(port.source))
+        {
+            m_events.Arm(port.source, port.busyUntil);
+        }
     }
 }
 
@@ -567,13 +607,19 @@ P4TrafficManager::RunEgress(EgressPort& port, const Waiting& waiting, std::uint3
             Place(one, now);
         }
     }
-    const P4Packet packet = m_program.TakeOutput();
-    m_drops.program += made.empty() && !packet.data;
-    if (packet.data)
-    {
-        Send(port, packet, waiting.mark, now);
-    }
+    SendOutput(&port, waiting.mark, now);
     CheckStopped(port.number, now);
+}
+
+// What the last pass sent out, and what came of packets that it sent to ports that pass at once. Only what left egress of
+// `from` was in a queue, where it may have been marked.
+void
+P4TrafficManager::SendOutput(const EgressPort* from, bool mark, Ps now)
+{
+    m_program.TakeOutput([&](const P4Packet& packet) {
+        EgressPort& port = PortAt(packet.port);
+        Send(port, packet, mark && &port == from, now);
+    });
 }
 
 void
@@ -633,6 +679,7 @@ P4TrafficManager::CheckStopped(std::uint32_t port, Ps now)
     const bool runaway = counted.runaways != m_seen.runaways;
     const bool loop = counted.endlessLoops != m_seen.endlessLoops;
     const bool parser = counted.parserTimeouts != m_seen.parserTimeouts;
+    m_drops.program += counted.drops - m_seen.drops;
     m_seen = counted;
     if (runaway)
     {

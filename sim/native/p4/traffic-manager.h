@@ -23,7 +23,8 @@
 //   of that queue (depths in packets of its priority, the one in service not counted, as in BMv2). An egress that drops
 //   leaves the port free. A rate of 0 lets everything through at once.
 // - A port that SetPort() was not called for leads nowhere. Packets that its egress recirculates pass through it at
-//   `recirculation`'s rate and depth; others are dropped and counted.
+//   `recirculation`'s rate and depth; others are dropped and counted. Where passes take no time and that port has no rate,
+//   the program takes a packet round and round by itself (program.h, PassAtOnce): what it makes is handed over at the end.
 // - ECN: whether a packet is to be marked is decided when it enters a queue, by the port's backlog in bytes (DCQCN's ramp:
 //   nothing up to kmin, pmax before kmax, all from there on); the mark is made in the IPv4 header of the bytes that leave,
 //   if that is ECN-capable, and its checksum is kept right (RFC 1624).
@@ -131,14 +132,11 @@ class P4TrafficManager
     std::uint64_t Backlog(std::uint32_t port, Ps now) const;
     // Largest backlog since the last call.
     std::uint64_t TakePeak(std::uint32_t port, Ps now);
-    const P4PortCounters& Port(std::uint32_t port) const;
+    P4PortCounters Port(std::uint32_t port) const;
     // The most bytes that waited for the pipeline or went round since the last call.
     std::uint64_t TakeRecirculationPeak();
 
-    std::uint64_t Recirculated() const
-    {
-        return m_recirculated;
-    }
+    std::uint64_t Recirculated() const;
 
     const P4Drops& Drops() const
     {
@@ -210,7 +208,9 @@ class P4TrafficManager
     void Enqueue(const Made& made, Ps now);
     void ServePort(EgressPort& port, Ps now);
     void RunEgress(EgressPort& port, const Waiting& waiting, std::uint32_t depth, Ps now);
+    void SendOutput(const EgressPort* from, bool mark, Ps now);
     void Send(EgressPort& port, const P4Packet& packet, bool mark, Ps now);
+    bool RoundsTakeNoTime() const;
     void PipelineFree(Ps now);
     void MadeDue(Ps now);
     void LeavingDue(Ps now);

@@ -128,7 +128,7 @@ def test_what_cannot_be_run_is_refused_in_one_line(experiment, tmp_path):
         FORWARD.replace("NEXT", "accept").replace("EGRESS", "").replace("h.ipv4.dst: lpm", "h.ipv4.d: lpm")
     )
     said = refused("host", program=str(broken))
-    assert f"switch.program: {broken}:16:30: header ipv4_t has no field" in said
+    assert f"switch.program: {broken}:17:30: header ipv4_t has no field" in said
     assert "no program for strawman; switchgnn.p4 serves switchgnn" in refused("strawman")
     assert "no program for presum" in refused("presum")
     plain = str(write(tmp_path, "plain.p4"))
