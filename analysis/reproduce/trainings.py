@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,7 @@ def bring(
                 if reason:
                     failures[training.name] = reason
                     text = json.dumps({"options": dict(training.options), "reason": reason}, indent=2)
-                    write_whole(
-                        folder.failed / f"{training.name}.json", lambda path, text=text: path.write_text(text)
-                    )
+                    write_whole(folder.failed / f"{training.name}.json", partial(Path.write_text, data=text))
                     continue
         folder.forget_failure(training.name)
         found[training] = load_training(where)

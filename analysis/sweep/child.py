@@ -18,6 +18,7 @@ import tempfile
 import threading
 import traceback
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -108,7 +109,7 @@ def _prepare(folder: SweepFolder, missing: dict[str, Variant], cache: Path | Non
             shutil.rmtree(work, ignore_errors=True)
     for plan, prepared in results.items():
         content = pickle.dumps(prepared)
-        write_whole(folder.job_file(plan), lambda path, content=content: path.write_bytes(content))
+        write_whole(folder.job_file(plan), partial(Path.write_bytes, data=content))
 
 
 def _own_facts(facts: dict[str, Any], job: Job | None) -> dict[str, Any]:

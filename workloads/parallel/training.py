@@ -172,7 +172,7 @@ class Training:
         widths = data.features.shape[1], data.num_classes
         model = Transformer(self.task.model, widths, self.grid, self.task.seed)
         self.model = model.to(self.dtype)
-        self.first_vertices = turns[0][0].ids
+        self.first_vertices = turns[0][0].ids.astype(np.int64)
         self.turns = [[self._sequence_loss(model, tokens) for tokens in turn] for turn in turns]
 
     def _sequence_loss(self, model: Transformer, tokens: Tokens) -> Callable[[], Tensor]:

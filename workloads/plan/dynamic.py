@@ -132,9 +132,9 @@ def cross_edges(graph: DynamicGraph, parts: Ids, t: int) -> tuple[Ids, Ids, npt.
     row = np.repeat(np.arange(graph.num_vertices), np.diff(graph.indptr[t]))
     column = graph.indices[t].astype(np.int64)
     cross = parts[row] != parts[column]
-    degree: npt.NDArray[np.float64] = 1.0 + np.diff(graph.indptr[t])
+    degree = 1.0 + np.diff(graph.indptr[t]).astype(np.float64)
     if graph.weights is not None:
-        degree = 1.0 + np.bincount(row, graph.weights[t], minlength=graph.num_vertices)
+        degree = 1.0 + np.bincount(row, graph.weights[t], graph.num_vertices).astype(np.float64)
     scale = 1 / np.sqrt(degree)
     weight = scale[row[cross]] * scale[column[cross]]
     if graph.weights is not None:
