@@ -24,8 +24,8 @@ check: .venv/.installed  ## lint and types
 	$(BIN)/mypy
 
 # The full-size graph and plan take minutes more: make bench BENCH="sim p4 graphs plan train accuracy torchgt"
-BENCH ?= sim p4 emulator
-bench: .venv/.installed  ## the simulation beside stock ns-3 forwarding, the P4 engine, the emulator's hosts and switch
+BENCH ?= sim p4 p4_sim emulator
+bench: .venv/.installed  ## the simulation beside stock ns-3 forwarding, the P4 engine alone and in the simulation, the emulator
 	$(BIN)/python -m tests.benchmarks $(BENCH)
 
 build: .venv/.tools  ## developers: the extension modules beside the sources, from build/dev
