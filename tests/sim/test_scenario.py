@@ -185,7 +185,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not valid TOML"):
         load_scenario(tmp_path / "latin.toml")
     (tmp_path / "long.toml").write_bytes(b"#" * 2_000_000)
-    with pytest.raises(InputError, match="not a scenario"):
+    with pytest.raises(InputError, match="this is no scenario"):
         load_scenario(tmp_path / "long.toml")
 
 
