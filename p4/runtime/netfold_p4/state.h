@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <map>
 #include <memory>
 #include <new>
-#include <utility>
 #include <vector>
-
-#include <sys/mman.h>
 
 #include "bits.h"
 
@@ -97,33 +95,6 @@ class RegisterArray : public Register<T> {
   T* element(uint64_t index) { return index < Size ? this->at(index, Stride) : nullptr; }
 };
 
-// Zeroed memory whose pages are used when they are first written; large ones where it is large, since what it holds is
-// visited in any order.
-class ZeroedBlock {
- public:
-  explicit ZeroedBlock(uint64_t bytes) : bytes_(bytes + huge_page) {
-    void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (bytes > bytes_ || mapped == MAP_FAILED) throw std::bad_alloc();
-    mapped_ = static_cast<char*>(mapped);
-    data_ = reinterpret_cast<char*>(rounded_up(reinterpret_cast<uintptr_t>(mapped_), huge_page));
-#ifdef MADV_HUGEPAGE
-    if (bytes >= 2 * huge_page) madvise(data_, bytes, MADV_HUGEPAGE);
-#endif
-  }
-  ZeroedBlock(ZeroedBlock&& o) noexcept : bytes_(o.bytes_), mapped_(std::exchange(o.mapped_, nullptr)), data_(o.data_) {}
-  ZeroedBlock(const ZeroedBlock&) = delete;
-  ~ZeroedBlock() {
-    if (mapped_) munmap(mapped_, bytes_);
-  }
-  char* data() { return data_; }
-
- private:
-  static constexpr uint64_t huge_page = uint64_t(1) << 21;
-  uint64_t bytes_;
-  char* mapped_ = nullptr;
-  char* data_ = nullptr;
-};
-
 // The memory of a program's registers. A block's arrays of the same length lie interleaved, element i of all of them side by
 // side: a program that keeps a record in as many arrays as it has fields (an aggregator in thirty and more) finds it in
 // a few cache lines instead of one for each field. Their strides are record_bytes(). Pages that are never written stay
@@ -142,8 +113,9 @@ class RegisterMemory {
       const uint64_t stride = group.front()->stride;
       if (count == 0) continue;
       if (count > ~0ull / stride) throw std::bad_alloc();
-      blocks_.emplace_back(count * stride);
-      char* at = blocks_.back().data();
+      blocks_.emplace_back(static_cast<char*>(std::calloc(count, stride)));
+      if (!blocks_.back()) throw std::bad_alloc();
+      char* at = blocks_.back().get();
       for (RegisterView* one : group) {
         *one->data = at;
         fill(*one);
@@ -153,6 +125,9 @@ class RegisterMemory {
   }
 
  private:
+  struct Free {
+    void operator()(char* block) const { std::free(block); }
+  };
   static uint64_t alignment(const RegisterView& one) { return element_alignment(uint64_t(one.element_bytes)); }
   static void fill(const RegisterView& one) {
     const auto* from = static_cast<const char*>(one.initial);
@@ -161,7 +136,7 @@ class RegisterMemory {
       std::memcpy(static_cast<char*>(*one.data) + i * one.stride, from, size_t(one.element_bytes));
   }
 
-  std::vector<ZeroedBlock> blocks_;
+  std::vector<std::unique_ptr<char, Free>> blocks_;
 };
 
 class Counter {
