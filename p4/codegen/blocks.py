@@ -64,9 +64,8 @@ class Shared:
     def record_sizes(self) -> list[str]:
         """C++ constants: the bytes of each kind of record of registers."""
         return [
-            f"constexpr uint64_t record_{n}_bytes_ = record_bytes({{{', '.join(sizes)}}});"
+            f"constexpr uint64_t record_{n}_bytes_ = record_bytes({{sizeof({'), sizeof('.join(elements)})}});"
             for n, elements in enumerate(self.records.values())
-            if (sizes := [f"sizeof({e})" for e in elements])
         ]
 
     def struct_name(self, path: str) -> str:
@@ -122,45 +121,23 @@ class BlockWriter(TableWriter):
         self.shared.record_of.append(record)
         return f"RegisterArray<{cpp}, {size}u, record_{record}_bytes_>"
 
-    def _register_number(self, place: str) -> int:
-        """A register's place among those of its size and type: neighbours lie side by side in memory."""
-        return self._neighbours(place).index(self.at(place))
-
-    def _register_distance(self, first: str, second: str) -> int:
-        neighbours = self._neighbours(first)
-        here, there = self.at(first), self.at(second)
-        if here not in neighbours or there not in neighbours:
-            return 0
-        return neighbours.index(there) - neighbours.index(here)
-
-    def _record(self, place: str) -> int:
-        accesses = self.shared.registered["registers"]
-        return self.shared.record_of[accesses.index(self.at(place))] if self.at(place) in accesses else -1
-
-    def _neighbours(self, place: str) -> list[str]:
-        registers = list(zip(self.shared.registered["registers"], self.shared.schema.registers, strict=True))
-        registers = [
-            r
-            for r, owner in zip(registers, self.shared.record_of, strict=True)
-            if owner == self._record(place)
-        ]
-        mine = next((info for access, info in registers if access == self.at(place)), None)
-        if mine is None:
-            return []
-        kind = (mine.size, mine.bits, mine.is_signed)
-        # Another between them would lie there in memory too, if its elements are aligned alike.
-        order = [
-            (access, (info.size, info.bits, info.is_signed))
-            for access, info in registers
-            if _aligned(info.bits) == _aligned(mine.bits)
-        ]
-        at = next(i for i, (access, _) in enumerate(order) if access == self.at(place))
-        begin = end = at
-        while begin > 0 and order[begin - 1][1] == kind:
-            begin -= 1
-        while end + 1 < len(order) and order[end + 1][1] == kind:
-            end += 1
-        return [access for access, _ in order[begin : end + 1]]
+    def register_place(self, place: str) -> tuple[object, int] | None:
+        """(its group, its number in the group): a group's registers lie side by side in memory."""
+        known = zip(
+            self.shared.registered["registers"],
+            self.shared.schema.registers,
+            self.shared.record_of,
+            strict=True,
+        )
+        groups: dict[tuple[int, int], tuple[tuple[int, bool], int, int]] = {}  # by record and alignment
+        for access, info, record in known:
+            # Another kind between them would lie there in memory too, if its elements are aligned alike.
+            part, kind = (record, _aligned(info.bits)), (info.bits, info.is_signed)
+            last, run, number = groups.get(part, (kind, 0, -1))
+            groups[part] = (kind, run, number + 1) if kind == last else (kind, run + 1, 0)
+            if access == self.at(place):
+                return (*part, groups[part][1]), groups[part][2]
+        return None
 
     def register(self, kind: str, member: str, info: StateInfo) -> None:
         getattr(self.shared.schema, kind).append(info)

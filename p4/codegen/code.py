@@ -23,7 +23,7 @@ _RESERVED_WORDS = """
     Packed PacketIn PacketOut ParserError RegisterView State TableResult ValueSet Wide data_param
     RegisterArray RegisterMemory InternetSum InstantPorts Bytes Uncleared Item Pool Pipeline
     Switch Replica CloneSession Next InstanceType EgressQueue EgressQueues MeterState KeyMap Status Indirect
-    append record_bytes rounded_up element_alignment load_run store_run swapped offsetof
+    append record_bytes rounded_up element_alignment swap_run swapped offsetof
     error_t key_field load load_at max_parser_steps no_error no_field_list no_match ones parser_timeout
     rep resize sat_add sat_sub set_slice set_slice_at
     to_text shift_amount slice_at store store_at u128 uint8_t uint16_t uint32_t uint64_t int64_t

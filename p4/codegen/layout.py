@@ -226,10 +226,10 @@ class Layout:
         first, last = (f"offsetof({name}, {path.removeprefix('this->')})" for path, _ in (run[0], run[-1]))
         width = run[0][1].width if isinstance(run[0][1], ty.Bits) else 0
         code.line(f"static_assert({last} - {first} == {len(run) - 1} * sizeof({cpp}));")
-        function = f"{'load' if reading else 'store'}_run<uint{width}_t, {len(run)}>"
         field = f"reinterpret_cast<{'' if reading else 'const '}char*>(this) + {first}"
         packet = f"p + {at // 8}"
-        code.line(f"{function}({field}, {packet});" if reading else f"{function}({packet}, {field});")
+        to, source = (field, packet) if reading else (packet, field)
+        code.line(f"swap_run<uint{width}_t, {len(run)}>({to}, {source});")
 
     def _wire_unit(self, unit: list[tuple[str, ty.Type]], at: int, *, reading: bool) -> None:
         """Fields that share bytes, in one load or store."""

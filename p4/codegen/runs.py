@@ -121,16 +121,17 @@ class RunWriter(CallWriter):
                 mine, other = self.place(a.target.object), self.place(b.target.object)
                 if mine != other:
                     run.registers.append(a.target)
-                    if self._register_distance(mine, other) != run.count:
+                    here, there = self.register_place(mine), self.register_place(other)
+                    if here is None or there != (here[0], here[1] + run.count):
                         return False
                 elif not mine:
                     return False
                 return all(self._same(run, x, y) for x, y in zip(values(a), values(b), strict=True))
         return False
 
-    def _register_distance(self, first: str, second: str) -> int:
-        """How many places of its record a register lies behind another; 0 unless it does."""
-        return 0
+    def register_place(self, place: str) -> tuple[object, int] | None:
+        """(a group, a number in it) of a register; a group lie side by side in memory. None outside blocks."""
+        return None
 
     # ---- whether a loop is the same
 
@@ -155,8 +156,8 @@ class RunWriter(CallWriter):
             if starts.setdefault(self.expr(one.base), one.name) != one.name:
                 return False
         arrays = [self.place(m.object) for m in run.registers]
-        numbers = {a: self._register_number(a) for a in arrays}
-        if any(0 < abs(numbers[a] - numbers[b]) < run.count for a in arrays for b in arrays):
+        places = [place for place in map(self.register_place, arrays) if place is not None]
+        if any(a[0] == b[0] and 0 < abs(a[1] - b[1]) < run.count for a in places for b in places):
             return False  # one's end is the other's beginning
         for e in (e for s in first for e in _parts(s)):
             if not isinstance(base_of(e.type), ty.Bits) and base_of(e.type) != ty.BOOL:
@@ -168,10 +169,6 @@ class RunWriter(CallWriter):
                 if e in moving or (isinstance(e, ir.Var) and e.variable in written):
                     return False
         return True
-
-    def _register_number(self, place: str) -> int:
-        """The register's place among those that lie side by side."""
-        raise NotImplementedError
 
     def _is_local(self, variable: ir.Variable) -> bool:
         return not self.names.get(variable, "f.").startswith("f.") and variable.kind == "local"

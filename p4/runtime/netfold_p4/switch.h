@@ -166,9 +166,8 @@ class Switch : public Pipeline<Program> {
   }
 
   bool at_once(const Item<Program>& item) {
-    if (item.next == Next::resubmitted || !instant_.has(item.port)) return false;
-    if (item.next == Next::recirculated) instant_.count(item.port, item.length);
-    return true;
+    return item.next != Next::resubmitted &&
+           instant_.passes(item.port, item.next == Next::recirculated, item.length);
   }
 
   EgressQueues queues_;

@@ -420,9 +420,8 @@ class TnaSwitch {
   }
 
   bool at_once(const TnaItem& item) {
-    if (item.next == Next::resubmitted || !instant_.has(item.port)) return false;
-    if (item.next == Next::recirculated) instant_.count(item.port, item.bytes.size());
-    return true;
+    return item.next != Next::resubmitted &&
+           instant_.passes(item.port, item.next == Next::recirculated, item.bytes.size());
   }
 
   TnaContext context_;

@@ -25,9 +25,12 @@ class InstantPorts {
     is_[port] = yes;
   }
   bool has(uint64_t port) const { return port < is_.size() && is_[port]; }
-  void count(uint32_t port, uint64_t bytes) {
-    ++turns_[port].packets;
-    turns_[port].bytes += bytes;
+  // Whether a packet to the port, or one that `recirculated` out of it, passes at once; the latter is counted.
+  bool passes(uint32_t port, bool recirculated, uint64_t bytes) {
+    if (!has(port)) return false;
+    turns_[port].packets += recirculated;
+    turns_[port].bytes += recirculated ? bytes : 0;
+    return true;
   }
   Turns turns(uint32_t port) const { return port < turns_.size() ? turns_[port] : Turns{}; }
 

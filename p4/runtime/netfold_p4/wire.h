@@ -101,18 +101,11 @@ inline R swapped(R r) {
   else return __builtin_bswap64(r);
 }
 template <class R, int N>
-inline void load_run(void* fields, const uint8_t* p) {
+inline void swap_run(void* to, const void* from) {
   R words[N];
-  std::memcpy(words, p, sizeof words);
+  std::memcpy(words, from, sizeof words);
   for (int i = 0; i < N; ++i) words[i] = swapped(words[i]);
-  std::memcpy(fields, words, sizeof words);
-}
-template <class R, int N>
-inline void store_run(uint8_t* p, const void* fields) {
-  R words[N];
-  std::memcpy(words, fields, sizeof words);
-  for (int i = 0; i < N; ++i) words[i] = swapped(words[i]);
-  std::memcpy(p, words, sizeof words);
+  std::memcpy(to, words, sizeof words);
 }
 
 // varbit<W>: up to W bits, left-aligned in its bytes.
