@@ -59,8 +59,8 @@ def trained_and_told(
     if not args.checkpoint_every and not run.interrupted:
         shutil.rmtree(checkpoints, ignore_errors=True)
     if args.json:
-        log = [_plain(row) for row in run.epochs]
-        answer = {"folder": str(folder), "settings": about, "summary": _plain(figures), "epochs": log}
+        log = [plain(row) for row in run.epochs]
+        answer = {"folder": str(folder), "settings": about, "summary": plain(figures), "epochs": log}
         print(json.dumps(answer, indent=1, allow_nan=False))
     else:
         show(about, figures, folder)
@@ -79,7 +79,7 @@ def size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def plain(row: dict[str, Any]) -> dict[str, Any]:
     """JSON has no NaN."""
     return {
         name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()

@@ -17,6 +17,7 @@ from rich.table import Table
 from workloads.errors import InputError
 from workloads.graphs import Graph, load_graph
 from workloads.terminal import plain_console
+from workloads.training.around import INTERRUPTED, folders, plain
 from workloads.training.data import TrainingData, training_data
 from workloads.training.device import choose_device
 from workloads.training.display import training_progress
@@ -33,21 +34,11 @@ from workloads.training.transformer.prepare import Prepared, prepare_graph, prep
 from workloads.training.transformer.records import settings, write_run
 from workloads.training.transformer.worker import train_transformer
 
-INTERRUPTED, MOST_WORKERS = 130, 64
-
 
 def train_graph_transformer(args: argparse.Namespace) -> int:
     """Run what `netfold train` was asked for."""
     options = _options(args)
-    if not 1 <= args.workers <= MOST_WORKERS:
-        raise InputError(f"workers: {args.workers} given; allowed: 1 to {MOST_WORKERS}")
-    if args.checkpoint_every < 0:
-        raise InputError(f"checkpoint-every: {args.checkpoint_every} given; allowed: 0 or more")
-    name = f"train-{options.system}-{options.model}-{Path(args.graph).stem}-{args.workers}"
-    folder = args.output or Path("results") / name.replace(":", "-")
-    checkpoints = folder.with_name(f"{folder.name}.checkpoint")
-    if args.resume and not checkpoints.is_dir():
-        raise InputError(f"resume: there is no {checkpoints}")
+    folder, checkpoints = folders(args, "train", options.system, options.model)
     keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
     member = join_torchrun(options, args.workers)
     run: Trained | None
@@ -78,12 +69,12 @@ def train_graph_transformer(args: argparse.Namespace) -> int:
     if not args.checkpoint_every and not run.interrupted:
         shutil.rmtree(checkpoints, ignore_errors=True)
     if args.json:
-        log = [_plain(row) for row in run.epochs]
+        log = [plain(row) for row in run.epochs]
         answer = {
             "folder": str(folder),
             "settings": about,
-            "summary": _plain(figures),
-            "reformations": [_plain(row) for row in prepared.reformations],
+            "summary": plain(figures),
+            "reformations": [plain(row) for row in prepared.reformations],
             "epochs": log,
         }
         print(json.dumps(answer, indent=1, allow_nan=False))
@@ -148,13 +139,6 @@ def _kept_choice(keeping: Keeping) -> tuple[int, int, int] | None:
         return int(clusters), int(side), int(least)
     except Exception:  # a damaged file may raise anything
         return None
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN."""
-    return {
-        name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()
-    }
 
 
 def _told(row: dict[str, Any]) -> str:
