@@ -130,7 +130,7 @@ class RunWriter(CallWriter):
         return False
 
     def register_place(self, place: str) -> tuple[object, int] | None:
-        """(a group, a number in it) of a register; a group lie side by side in memory. None outside blocks."""
+        """(a group, a number in it) of a register; a group lie side by side. None outside blocks."""
         return None
 
     # ---- whether a loop is the same
