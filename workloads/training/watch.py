@@ -27,6 +27,7 @@ _KEY = "netfold-watch"
 _KEEPALIVE_S, _KEEPALIVE_MISSED = 5, 3  # a vanished machine is lost after 5 + 3 x 5 s
 _BYE, _LOST = "bye", "lost "
 _CAUSE_S = 2.0
+_FAREWELL_S = 5.0
 
 
 def end_process(line: str) -> NoReturn:
@@ -58,6 +59,8 @@ class Watch:
         self._left = threading.Event()
         self._told = threading.Event()
         self._peers: dict[int, socket.socket] = {}
+        self._last = ""  # what was said last, which whoever joins later hears too
+        self._saying = threading.Lock()
         if rank == 0:
             self._secret = secrets.token_hex(8)
             self._listener = _listen()
@@ -72,8 +75,9 @@ class Watch:
     def leave(self) -> None:
         """This worker is done, as it should be."""
         self._left.set()
-        for peer in list(self._peers.values()):
-            _send(peer, _BYE)
+        self._say(_BYE)
+        if self.rank == 0:  # who waits to be taken in must hear it before this process ends
+            self._thread.join(_FAREWELL_S)
 
     def failed(self, reason: str) -> None:
         """This worker is about to end for a reason of its own: the others shall give it."""
@@ -88,8 +92,25 @@ class Watch:
         self._told.wait(_CAUSE_S)
 
     def _tell(self, line: str) -> None:
-        for peer in list(self._peers.values()):
-            _send(peer, _LOST + line)
+        self._say(_LOST + line)
+
+    def _say(self, line: str) -> None:
+        with self._saying:
+            self._last = line
+            for peer in self._peers.values():
+                _send(peer, line)
+
+    def _take_in(self) -> int | None:
+        """Worker 0: the rank of who waits longest at the port; None for a stranger."""
+        joined = _accept(self._listener, self._secret)
+        if joined is None:
+            return None
+        rank, peer = joined
+        with self._saying:
+            self._peers[rank] = peer
+            if self._last:
+                _send(peer, self._last)
+        return rank
 
     def _lose(self, line: str) -> None:
         if self._told.is_set() or self._left.is_set():
@@ -119,11 +140,10 @@ class Watch:
         while len(done) < self.workers - 1 and not self._left.is_set():
             for key, _ in selector.select(0.2):
                 if key.data is None:
-                    joined = _accept(self._listener, self._secret)
-                    if joined is not None:
-                        rank, peer = joined
-                        self._peers[rank], there[rank] = peer, ""
-                        selector.register(peer, selectors.EVENT_READ, rank)
+                    taken = self._take_in()
+                    if taken is not None:
+                        there[taken] = ""
+                        selector.register(self._peers[taken], selectors.EVENT_READ, taken)
                     continue
                 rank = key.data
                 try:
@@ -146,6 +166,10 @@ class Watch:
                     f"worker {missing} of {self.workers} did not start within {self._patience_s:g} s; a slow "
                     "start needs a longer --timeout"
                 )
+        self._listener.settimeout(0)
+        with suppress(BlockingIOError):
+            while True:
+                self._take_in()
         self._listener.close()
 
 

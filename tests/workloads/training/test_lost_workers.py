@@ -25,7 +25,7 @@ from workloads.training.data import training_data
 from workloads.training.launch import WorkerError, train_cluster
 from workloads.training.options import TrainOptions
 from workloads.training.prepare import Keeping, make_jobs
-from workloads.training.watch import Watch
+from workloads.training.watch import Watch, _accept
 
 ROOT = Path(netfold.__file__).parent
 PROMISED_S = 30  # by the issue
@@ -74,6 +74,33 @@ def test_worker_0_may_leave_first():
     for watch in made.values():
         watch._thread.join(5)
     assert not any(told.values())
+
+
+@pytest.mark.parametrize(
+    "end, heard",
+    [(Watch.leave, []), (lambda first: first.failed("why"), ["worker 0 of 4 failed: why"])],
+    ids=["leaves", "fails"],
+)
+def test_who_is_taken_in_late_hears_what_worker_0_has_said(end, heard, monkeypatch):
+    said, say = threading.Event(), Watch._say
+
+    def late(*args):
+        assert said.wait(10)
+        return _accept(*args)
+
+    def mark(self, line):
+        say(self, line)
+        if self.rank == 0:
+            said.set()
+
+    monkeypatch.setattr("workloads.training.watch._accept", late)
+    monkeypatch.setattr(Watch, "_say", mark)
+    made, told = watches(4)
+    assert not made[0]._peers
+    end(made[0])
+    for rank in (1, 2, 3):
+        wait_until(lambda rank=rank: told[rank] or not made[rank]._thread.is_alive())
+        assert told[rank] == heard
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
