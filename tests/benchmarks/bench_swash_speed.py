@@ -3,33 +3,31 @@
 A row is one graph, system and link rate. Its parts: communication, *simulated* packet by packet (`netfold
 run`, all workers on one switch); the weights' all-reduce, *computed* for the same links; and computing,
 twice: what the busiest worker's training takes of this machine's CPU (*measured*: CPU time of an epoch,
-workers being threads of one process), and what a GPU would take (*modelled*, the simulation's roofline). The
-last columns divide a system's epoch by swash's, with either computing.
-
---log keeps a JSON line per measurement, and those that it has are not repeated: after --limit seconds the
-program stops with exit code 3, and the same command goes on. All of the defaults take about three minutes
-of one core.
+workers being threads of one process, the systems taking turns epoch by epoch), and what a GPU would take
+(*modelled*, the simulation's roofline). The last columns divide a system's epoch by swash's, with either
+computing. After --limit seconds the program stops with exit code 3, and the same command goes on
+(tests/benchmarks/kept.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import math
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+from kept import Kept, add_arguments
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 GRAPHS = "traffic:1000:30,contacts:300:30,social:1000:30"
 SYSTEMS = "swash,full,dynagraph,dynahb,snapshot,chunk"
 LAYERS, HIDDEN = 2, 30  # one packet a row of 30 values
 S, P = 0.5, 0.25
-UNFINISHED = 3
 
 
 def main() -> int:
@@ -40,55 +38,59 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=3, help="to measure; the first does not count")
     parser.add_argument("--links", default="1,100", help="Gb/s, several with commas")
-    parser.add_argument("--log", type=Path, default=Path("swash-speed.jsonl"), help="a file of JSON lines")
-    parser.add_argument("--limit", type=float, default=420, help="seconds, then stop (default %(default)s)")
+    add_arguments(parser, "swash-speed.jsonl")
     args = parser.parse_args()
-    known: dict[str, Any] = {}
-    if args.log.exists():
-        for line in args.log.read_text().splitlines():
-            found = json.loads(line)
-            known[json.dumps(found["key"])] = found["told"]
-    start = time.monotonic()
+    kept = Kept(args.log, args.limit)
     graphs, systems = args.graphs.split(","), args.systems.split(",")
     links = [float(link) for link in args.links.split(",")]
-    jobs: list[tuple[list[Any], Any]] = []
+    told: dict[Any, Any] = {}
     for graph in graphs:
+        key = ["compute", graph, systems, args.workers, args.epochs]
+        told[graph] = kept.get(key, partial(measured, graph, systems, args.workers, args.epochs))
         for system in systems:
-            shape = [graph, system, args.workers]
-            jobs.append((["compute", *shape, args.epochs], lambda s=shape: measured(*s, args.epochs)))
-            jobs += [(["sim", *shape, link], lambda s=shape, at=link: simulated(*s, at)) for link in links]
-    for key, work in jobs:
-        if json.dumps(key) in known:
-            continue
-        if time.monotonic() - start > args.limit:
-            left = sum(json.dumps(key) not in known for key, _ in jobs)
-            print(f"{left} of {len(jobs)} left; the same command goes on", file=sys.stderr)
-            return UNFINISHED
-        told = known[json.dumps(key)] = work()
-        with args.log.open("a") as log:
-            log.write(json.dumps({"key": key, "told": told}) + "\n")
-    show(graphs, systems, links, args, known)
+            for link in links:
+                key = ["sim", graph, system, args.workers, link]
+                told[graph, system, link] = kept.get(
+                    key, partial(simulated, graph, system, args.workers, link)
+                )
+    show(graphs, systems, links, told)
     return 0
 
 
-def measured(graph: str, system: str, workers: int, epochs: int) -> dict[str, float]:
-    """CPU seconds of an epoch: of the busiest worker, the smallest over epochs but the first."""
-    from tests.workloads.training.threads import train_dynamic
+def measured(graph: str, systems: list[str], workers: int, epochs: int) -> dict[str, float]:
+    """CPU seconds of an epoch by system: of the busiest worker, the smallest over epochs but the first."""
+    from tests.workloads.training.threads import dynamic_workers, in_threads
     from workloads.graphs.dynamic import load_dynamic_graph
     from workloads.partition.dynamic import partition_dynamic
     from workloads.training.dynamic.cli import PARTITIONS
     from workloads.training.dynamic.options import make_options
     from workloads.training.dynamic.prepare import make_dynamic_jobs
 
-    given = {"system": system, "layers": LAYERS, "hidden": HIDDEN, "epochs": epochs, "eval_every": 10**6}
-    if system == "swash":
-        given |= {"s": S, "p": P}
     loaded = load_dynamic_graph(graph)
-    method = PARTITIONS.get(system, "metis-union")
-    jobs = make_dynamic_jobs(loaded, partition_dynamic(loaded, workers, method=method), make_options(given))
-    made = train_dynamic(jobs, timeout_s=600)
-    times = [[row["cpu_ns"] for row in worker.times] for worker in made]
-    return {"cpu_s": min(max(worker[epoch] for worker in times) for epoch in range(1, epochs)) * 1e-9}
+    every = {}
+    for system in systems:
+        # One epoch more than are run: the last would be evaluated.
+        given = {
+            "system": system,
+            "layers": LAYERS,
+            "hidden": HIDDEN,
+            "epochs": epochs + 1,
+            "eval_every": 10**6,
+        }
+        if system == "swash":
+            given |= {"s": S, "p": P}
+        method = PARTITIONS.get(system, "metis-union")
+        placed = partition_dynamic(loaded, workers, method=method)
+        every[system] = dynamic_workers(make_dynamic_jobs(loaded, placed, make_options(given)), timeout_s=600)
+    for made in every.values():
+        in_threads(workers, lambda rank, made=made: made[rank].mix_once())
+    for epoch, made in itertools.product(range(epochs), every.values()):
+        in_threads(workers, lambda rank, epoch=epoch, made=made: made[rank].epoch(epoch, False))
+    return {
+        system: min(max(worker.times[epoch]["cpu_ns"] for worker in made) for epoch in range(1, epochs))
+        * 1e-9
+        for system, made in every.items()
+    }
 
 
 def simulated(graph: str, system: str, workers: int, gbps: float) -> dict[str, float]:
@@ -128,9 +130,7 @@ def simulated(graph: str, system: str, workers: int, gbps: float) -> dict[str, f
     }
 
 
-def show(
-    graphs: list[str], systems: list[str], links: list[float], args: argparse.Namespace, known: dict[str, Any]
-) -> None:
+def show(graphs: list[str], systems: list[str], links: list[float], told: dict[Any, Any]) -> None:
     """The table, in Markdown."""
     heads = (
         "graph",
@@ -146,9 +146,7 @@ def show(
         for link in links:
             rows = {}
             for system in systems:
-                shape = [graph, system, args.workers]
-                cpu = known[json.dumps(["compute", *shape, args.epochs])]["cpu_s"]
-                sim = known[json.dumps(["sim", *shape, link])]
+                cpu, sim = told[graph][system], told[graph, system, link]
                 way = sim["comm_s"] + sim["reduce_s"]
                 rows[system] = (sim, cpu, (sim["comm_s"], way + cpu, sim["epoch_s"]))
             for system, (sim, cpu, sums) in rows.items():

@@ -2,11 +2,11 @@
 
 Prints a Markdown row per graph, model and variant: the task's metric on the test windows at the best
 validation value, mean and deviation over the seeds, with boundary bytes (embeddings and their gradients,
-features, states, summaries) and weights beside it. Workers are threads of this process, mailboxes their
-sockets, which gives the same numbers as `netfold train-dynamic`. Beside each metric stands the mean
-difference to the first variant, seed by seed, with its 95 % confidence interval. --log keeps a JSON line per
-run, and runs that it already has are not repeated; after --limit seconds the program stops with exit code 3,
-to go on by the same command.
+features, states, summaries) and weights beside it. A variant is a system and its knobs, `swash,s=0,p=0.2`.
+Workers are threads of this process, mailboxes their sockets, which gives the same numbers as `netfold
+train-dynamic`. Beside each metric stands the mean difference to the first variant, seed by seed, with its
+95 % confidence interval. After --limit seconds the program stops with exit code 3, and the same command goes
+on (tests/benchmarks/kept.py).
 """
 
 from __future__ import annotations
@@ -15,34 +15,18 @@ import argparse
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept import Kept, add_arguments
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-GRAPHS = "traffic:500:48,contacts:500:48,social:600:48"
-VARIANTS: dict[str, dict[str, Any]] = {
-    "full": {"system": "full"},
-    "dynagraph": {"system": "dynagraph"},
-    "dynahb": {"system": "dynahb"},
-    "snapshot": {"system": "snapshot"},
-    "chunk": {"system": "chunk"},
-    "swash": {"system": "swash"},
-    "swash, every window": {"system": "swash", "s": 0, "p": 0.2},
-    "swash, every window p=0.25": {"system": "swash", "s": 0, "p": 0.25},
-    "swash, every window p=0.25, no cache": {"system": "swash", "s": 0, "p": 0.25, "cache_windows": 0},
-    "swash k=2": {"system": "swash", "k": 2},
-    "swash, no cache": {"system": "swash", "cache_windows": 0},
-    "swash p=0.05": {"system": "swash", "p": 0.05},
-    "swash p=0.05, no cache": {"system": "swash", "p": 0.05, "cache_windows": 0},
-    "swash, one set": {"system": "swash", "cache_windows": 1},
-    "swash, by weight": {"system": "swash", "choose": "weight"},
-    "swash, at random": {"system": "swash", "choose": "random"},
-    "swash, adaptive": {"system": "swash", "adaptive": True},
-}
+GRAPHS = "traffic:1000:48,contacts:1000:48,social:1000:48"
+VARIANTS = "full;swash,s=0,p=0.2"
 BOUNDARY = ("features", "embeddings", "gradients", "states", "topk")
 
 
@@ -86,52 +70,46 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--graphs", default=GRAPHS)
     parser.add_argument("--models", default="tgcn")
-    parser.add_argument("--variants", default="full;swash, every window;swash", help="separated by ;")
+    parser.add_argument("--variants", default=VARIANTS, help="separated by ;")
     for flag, standard in (
         ("--workers", 4),
         ("--layers", 2),
         ("--hidden", 16),
-        ("--epochs", 10),
+        ("--epochs", 16),
         ("--seeds", 5),
-        ("--eval-every", 5),
+        ("--eval-every", 4),
     ):
         parser.add_argument(flag, type=int, default=standard)
-    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--partition")
-    parser.add_argument("--log", type=Path, help="a file of JSON lines")
-    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds, then stop (needs --log)")
+    add_arguments(parser, "swash-training.jsonl")
     args = parser.parse_args()
 
     import torch
 
     torch.set_num_threads(1)
-    start = time.monotonic()
-    known = {}
-    if args.log and args.log.exists():
-        for line in args.log.read_text().splitlines():
-            found = json.loads(line)
-            known[json.dumps(found["key"])] = found
+    kept = Kept(args.log, args.limit)
+    shape = {n: getattr(args, n) for n in ("layers", "hidden", "epochs", "lr", "eval_every")}
     for source in args.graphs.split(","):
         for model in args.models.split(","):
             baseline = None
             for variant in args.variants.split(";"):
                 runs = []
                 for seed in range(1, args.seeds + 1):
-                    shape = {n: getattr(args, n) for n in ("layers", "hidden", "epochs", "lr", "eval_every")}
-                    given = {"model": model, "seed": seed, **shape, **VARIANTS[variant]}
-                    key = [source, args.workers, args.partition, given]
-                    found = known.get(json.dumps(key))
-                    if found is None:
-                        if time.monotonic() - start > args.limit:
-                            print("not all yet; the same command goes on", file=sys.stderr)
-                            raise SystemExit(3)
-                        found = {"key": key, **cell(source, args.workers, args.partition, dict(given))}
-                        if args.log:
-                            with args.log.open("a") as log:
-                                log.write(json.dumps(found) + "\n")
-                    runs.append(found)
+                    key = [source, args.workers, args.partition, variant, model, seed, shape]
+                    given = {"model": model, "seed": seed, **shape, **options_of(variant)}
+                    runs.append(kept.get(key, partial(cell, source, args.workers, args.partition, given)))
                 baseline = baseline or runs
                 print(row(source, model, variant, runs, baseline), flush=True)
+
+
+def options_of(variant: str) -> dict[str, Any]:
+    """A system and its knobs, from text such as `swash,s=0,p=0.2`."""
+    system, *knobs = variant.split(",")
+    given: dict[str, Any] = {"system": system}
+    for name, value in (knob.split("=") for knob in knobs):
+        given[name] = value if name in ("choose", "when") else json.loads(value)
+    return given
 
 
 def row(source: str, model: str, variant: str, runs: list[Any], baseline: list[Any]) -> str:

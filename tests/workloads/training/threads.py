@@ -57,23 +57,27 @@ def in_threads(workers: int, body: Callable[[int], Any]) -> list[Any]:
     return results
 
 
-def train_dynamic(jobs: list[DynamicJob], *, timeout_s: float = 60) -> list[DynamicTraining]:
-    """Every worker of a dynamic training after the whole run, worker 0 first."""
-    workers = len(jobs)
-    groups = [mailboxes(workers) for _ in range(2)]
-    made = [
+def dynamic_workers(jobs: list[DynamicJob], *, timeout_s: float = 60) -> list[DynamicTraining]:
+    """Every worker of a dynamic training before its first epoch, worker 0 first."""
+    groups = [mailboxes(len(jobs)) for _ in range(2)]
+    return [
         DynamicTraining(
             job,
             torch.device("cpu"),
-            [Mailboxes(rank, workers, boxes, timeout_s=timeout_s) for boxes in groups],
+            [Mailboxes(rank, len(jobs), boxes, timeout_s=timeout_s) for boxes in groups],
         )
         for rank, job in enumerate(jobs)
     ]
+
+
+def train_dynamic(jobs: list[DynamicJob], *, timeout_s: float = 60) -> list[DynamicTraining]:
+    """Every worker of a dynamic training after the whole run, worker 0 first."""
+    made = dynamic_workers(jobs, timeout_s=timeout_s)
 
     def work(rank: int) -> None:
         made[rank].mix_once()
         for epoch in range(jobs[rank].options.epochs):
             made[rank].epoch(epoch, False)
 
-    in_threads(workers, work)
+    in_threads(len(jobs), work)
     return made
