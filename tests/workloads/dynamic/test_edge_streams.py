@@ -139,7 +139,7 @@ def test_any_bytes_give_a_stream_or_one_line(kind, data, tmp_path_factory):
         text = text[:at] + data.draw(st.binary(max_size=12)) + text[data.draw(st.integers(at, len(text))) :]
     else:
         text = data.draw(st.text(alphabet='0123456789,. \n-ex"#\tuserid', max_size=80)).encode()
-    path = tmp_path_factory.mktemp("fuzz") / "stream.csv"
+    path = tmp_path_factory.getbasetemp() / f"{kind}.csv"
     path.write_bytes(text)
     try:
         stream = read_stream(kind, path)

@@ -112,22 +112,19 @@ def test_a_simulation_takes_its_compute_time_from_the_trace(tmp_path, capsys):
     assert netfold.main([*SMALL, "--json", "-o", str(path)]) == 0
     capsys.readouterr()
     long = pd.read_parquet(path)
-    long["ns"] *= 1000
+    long["ns"] *= 1000  # more than any model would say
     long.to_parquet(tmp_path / "long.parquet")
     run = [
         *("run", "--graph", "rmat:8:4", "--workers", "4", "--topology", "star", "--system", "host,switchgnn"),
         *("--set", "model.layers=3", "--set", "model.hidden=16", "--no-plots", "--json"),
+        *("--compute", str(tmp_path / "long.parquet"), "-o", str(tmp_path / "run")),
     ]
-    compute = {}
-    for name in ("trace", "long"):
-        chosen = ["--compute", f"{tmp_path / name}.parquet", "-o", str(tmp_path / name)]
-        assert netfold.main([*run, *chosen]) == 0
-        capsys.readouterr()
-        files = sorted((tmp_path / name).glob("host*/summary.json"))
-        compute[name] = json.loads(files[0].read_text())["compute_time_ns"]
-    host = long[long["system"] == "host"].groupby("worker")["ns"].sum()
-    assert compute["long"] > 500 * compute["trace"] > 0
-    assert compute["long"] >= 0.9 * host.max()
+    assert netfold.main(run) == 0
+    capsys.readouterr()
+    [file] = (tmp_path / "run").glob("host*/summary.json")
+    took = json.loads(file.read_text())["compute_time_ns"]
+    of_workers = long[long["system"] == "host"].groupby("worker")["ns"].sum()
+    assert 0.9 * of_workers.max() <= took <= 2 * long.loc[long["system"].isin(["host", "*"]), "ns"].sum()
 
 
 def test_steps_cover_each_phase_once_and_idle_phases_take_no_time():
