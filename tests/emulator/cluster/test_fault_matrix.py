@@ -38,6 +38,8 @@ PLACES = {
 LINKS = {
     "loss": ("loss=0.05", "lost"),
     "burst": ("loss=0.05, burst=4", "burst_lost"),
+    # Only frames end a burst: where none but a report repeats, a barrier lasts for several timeouts.
+    "harsh": ("loss=0.1, burst=8", "burst_lost"),
     "duplicate": ("duplicate=0.2", "duplicated"),
     "reorder": ("reorder=0.2, late=3ms", "reordered"),
     "corrupt": ("corrupt=0.1", "crc_errors"),
