@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -17,6 +18,7 @@ from scapy.layers.l2 import Ether
 from emulator import wire
 from emulator.dissector import lua
 from emulator.wire import Netfold
+from p4.targets.pcap import Record, write_pcap
 
 AGG = [f.name for f in wire.LAYOUT.headers["agg"]]
 TYPES = dict(wire.LAYOUT.enums["packet_type_t"])
@@ -190,3 +192,23 @@ def test_the_module_prints_the_dissector():
         [sys.executable, "-m", "emulator.dissector"], capture_output=True, text=True, check=True
     )
     assert out.stdout == lua()
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark on PATH")
+def test_tshark_shows_what_numpy_sees(tmp_path):
+    payloads = [np.random.default_rng(seed).bytes(140) for seed in range(50)]
+    frames = [frame_of(payload) for payload in payloads]
+    write_pcap(tmp_path / "seen.pcap", [Record(1, frame.tobytes()) for frame in frames])
+    (tmp_path / "netfold.lua").write_text(lua(), encoding="utf-8")
+    columns = [argument for name in (*AGG, "values") for argument in ("-e", f"netfold.{name}")]
+    out = subprocess.run(
+        ["tshark", "-r", "seen.pcap", "-X", "lua_script:netfold.lua", "-T", "fields", *columns],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    number = {"True": 1, "False": 0}  # of one bit, in later versions
+    for line, frame in zip(out.stdout.splitlines(), frames, strict=True):
+        *shown, values = line.split("\t")
+        assert [number.get(text) if text in number else int(text) for text in shown] == [
+            numpy_fields(frame)[name] for name in AGG
+        ]
+        assert [int(value) for value in values.split(",")] == frame["values"][0].tolist()
