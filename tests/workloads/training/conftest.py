@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.workloads.training.threads import Mailboxes, mailboxes
+from tests.workloads.training.threads import Mailboxes, mailboxes, train_in_threads
 from tests.workloads.training.threads import in_threads as every
 from workloads.graphs import Graph, Provenance, load_graph
 from workloads.graphs.csr import build_csr
@@ -16,7 +16,7 @@ from workloads.graphs.graph import make_graph
 from workloads.partition import Partition, partition_graph
 from workloads.training.data import training_data
 from workloads.training.exchange import Exchange
-from workloads.training.job import Trained
+from workloads.training.job import Job, Trained
 from workloads.training.launch import train_cluster
 from workloads.training.local_graph import local_graph
 from workloads.training.options import TrainOptions
@@ -82,17 +82,27 @@ def karate() -> Graph:
     return load_graph("karate")
 
 
-def train(graph: Graph, workers: int, method: Any = "metis", **options: Any) -> Trained:
-    """A whole run on the local cluster."""
+def jobs(graph: Graph, workers: int, method: Any = "metis", **options: Any) -> list[Job]:
+    """A whole run's, for each worker."""
     chosen = TrainOptions(**{"precision": "float64", "eval_every": 1000, **options})
     partition = partition_graph(graph, workers, method=method)
-    return train_cluster(make_jobs(graph, partition, training_data(graph, 1), chosen), lambda row: None)
+    return make_jobs(graph, partition, training_data(graph, 1), chosen)
+
+
+@pytest.fixture(scope="session")
+def on_processes() -> Callable[..., Trained]:
+    """A whole run on the local cluster."""
+    return lambda *graph_and_workers, **options: train_cluster(
+        jobs(*graph_and_workers, **options), lambda row: None
+    )
 
 
 @pytest.fixture(scope="session")
 def run() -> Callable[..., Trained]:
-    """`train` as a fixture, for tests that cannot import this file."""
-    return train
+    """A whole run of all workers in this process: the same code, messages and results, at a tenth of the
+    time (`test_exact_training.py` holds one against the other).
+    """
+    return lambda *graph_and_workers, **options: train_in_threads(jobs(*graph_and_workers, **options))
 
 
 @pytest.fixture(scope="session")

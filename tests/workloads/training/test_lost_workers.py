@@ -183,25 +183,26 @@ def started_as_by_torchrun(script: str, workers: int, folder: Path) -> list[subp
 
 
 LOADING = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 import netfold, workloads.training.cli
 real = workloads.training.cli.load_graph
 def slow(*args, **kwargs):
-    rank = __import__("os").environ["RANK"]
+    rank = os.environ["RANK"]
     Path({folder!r}, "loading-" + rank).touch()
     {what}
     return real(*args, **kwargs)
 workloads.training.cli.load_graph = slow
-sys.exit(netfold.main(["train", "--graph", "karate", "--workers", "3", "-o", {folder!r} + "/run"]))
+workers = os.environ["WORLD_SIZE"]
+sys.exit(netfold.main(["train", "--graph", "karate", "--workers", workers, "-o", {folder!r} + "/run"]))
 """
 
 
 def test_a_worker_killed_while_it_loads_ends_all_and_is_named(tmp_path):
     script = LOADING.format(folder=str(tmp_path), what="time.sleep(600)")
-    workers = started_as_by_torchrun(script, 3, tmp_path)
+    workers = started_as_by_torchrun(script, 2, tmp_path)
     try:
-        wait_until(lambda: len(list(tmp_path.glob("loading-*"))) == 3, 300)
+        wait_until(lambda: len(list(tmp_path.glob("loading-*"))) == 2, 300)
         start = time.monotonic()
         workers[1].kill()
         errors = [worker.communicate(timeout=PROMISED_S)[1] for worker in workers]
@@ -209,9 +210,8 @@ def test_a_worker_killed_while_it_loads_ends_all_and_is_named(tmp_path):
     finally:
         for worker in workers:
             worker.kill()
-    for rank in (0, 2):
-        assert workers[rank].returncode == 2
-        assert "netfold: error: worker 1 of 3 is gone: its process ended, or its machine" in errors[rank]
+    assert workers[0].returncode == 2
+    assert "netfold: error: worker 1 of 2 is gone: its process ended, or its machine" in errors[0]
     assert not (tmp_path / "run").exists()
 
 

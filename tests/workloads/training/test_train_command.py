@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import netfold
+from tests.workloads.training.threads import train_in_threads
 from workloads.partition import partition_graph
 from workloads.training import launch
 from workloads.training.data import training_data
@@ -175,7 +176,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(system, karate, tmp_
         chosen = TrainOptions(hidden=8, epochs=epochs, system=system, dropout=0.3, gap=2, share=0.5)
         partition, data = partition_graph(karate, 2), training_data(karate, 1)
         kept = Keeping(tmp_path / folder, **keeping)
-        return train_cluster(make_jobs(karate, partition, data, chosen, keeping=kept), lambda row: None)
+        return train_in_threads(make_jobs(karate, partition, data, chosen, keeping=kept))
 
     whole = go("never", 14)
     assert not (tmp_path / "never").exists()
@@ -214,25 +215,25 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused_before_any_work
     assert not list(tmp_path.rglob(".*"))
 
 
-def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, capsys):
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
     folder = tmp_path / "run"
     command = [*KARATE, "--system", "sylvie", "-o", str(folder)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "netfold", *command, "--epochs", "1000000"],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    wait_for(lambda: len(family_of(process.pid)) >= 4, process)
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=300)
-    assert process.returncode == 130, told
-    assert "the same command with --resume goes on" in told
+
+    def with_ctrl_c(jobs, on_epoch):
+        def told(row):
+            on_epoch(row)
+            if row["epoch"] == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return train_cluster(jobs, told)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(launch, "train_cluster", with_ctrl_c)
+        assert netfold.main([*command, "--epochs", "1000000"]) == 130
+    assert "the same command with --resume goes on" in capsys.readouterr().err
     summary = json.loads((folder / "summary.json").read_text())["summary"]
     done = summary["epochs"]
-    assert summary["interrupted"] and done >= 1
+    assert summary["interrupted"] and 3 <= done < 1000000
     assert netfold.main([*command, "--epochs", str(done + 3), "--resume", "--json"]) == 0
     resumed = json.loads(capsys.readouterr().out)
     assert not (tmp_path / "run.checkpoint").exists()

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 
 from workloads.training.dynamic.worker import DynamicJob, DynamicTraining
+from workloads.training.job import Job, Trained
 from workloads.training.wire import Wire
+from workloads.training.worker import Training
 
-Boxes = dict[tuple[int, int], "queue.Queue[torch.Tensor]"]
+Boxes = dict[tuple[int, int], "queue.Queue[Any]"]
 
 
 class Mailboxes(Wire):
@@ -28,6 +30,16 @@ class Mailboxes(Wire):
             self._boxes[self.rank, to].put(message.clone())
         if arriving.numel():
             arriving.copy_(self._boxes[source, self.rank].get(timeout=self._timeout_s))
+
+    def barrier(self) -> None:
+        self.gather(None)
+
+    def gather(self, value: Any, *, everywhere: bool = True) -> list[Any]:
+        for peer in range(self.workers if everywhere else 1):
+            self._boxes[self.rank, peer].put(value)
+        if not everywhere and self.rank > 0:
+            return [None] * self.workers
+        return [self._boxes[peer, self.rank].get(timeout=self._timeout_s) for peer in range(self.workers)]
 
 
 def mailboxes(workers: int) -> Boxes:
@@ -68,6 +80,26 @@ def dynamic_workers(jobs: list[DynamicJob], *, timeout_s: float = 60) -> list[Dy
         )
         for rank, job in enumerate(jobs)
     ]
+
+
+def train_in_threads(jobs: list[Job]) -> Trained:
+    """As `workloads.training.launch.train_cluster`, in a tenth of its time: no process starts, no gloo."""
+    workers = len(jobs)
+    groups = [mailboxes(workers) for _ in range(3)]
+    made = [
+        Training(job, torch.device("cpu"), [Mailboxes(rank, workers, boxes) for boxes in groups])
+        for rank, job in enumerate(jobs)
+    ]
+
+    def work(rank: int) -> Trained | None:
+        made[rank].run(lambda row: None, lambda: False)
+        result = made[rank].gathered()
+        made[rank].exchange.close()
+        made[rank].evaluation.close()
+        return result
+
+    trained: Trained = in_threads(workers, work)[0]
+    return trained
 
 
 def train_dynamic(jobs: list[DynamicJob], *, timeout_s: float = 60) -> list[DynamicTraining]:
