@@ -26,21 +26,24 @@ def losses(trained) -> list[float]:
 
 
 @pytest.mark.parametrize("model", MODEL_NAMES)
-def test_every_model_on_workers_follows_dense_matrices(model, debian_part, run, on_processes):
+def test_every_model_on_workers_follows_dense_matrices(model, debian_part, run):
     expected, weights = dense.trajectory(debian_part, model, layers=LAYERS, hidden=HIDDEN, epochs=EPOCHS)
     assert expected[-1] < expected[0]
-    for workers, method, train in ((1, "metis", run), (2, "metis", on_processes), (4, "random", run)):
-        got = train(debian_part, workers, method, model=model, layers=LAYERS, hidden=HIDDEN, epochs=EPOCHS)
+    for workers, method in ((1, "metis"), (2, "metis"), (4, "random")):
+        got = run(debian_part, workers, method, model=model, layers=LAYERS, hidden=HIDDEN, epochs=EPOCHS)
         np.testing.assert_allclose(losses(got), expected, rtol=1e-9)
         for name, value in weights.items():
             np.testing.assert_allclose(got.weights[name], value.detach().numpy(), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("system", SYSTEM_NAMES)
-def test_threads_and_processes_train_alike(system, debian_part, run, on_processes):
+@pytest.mark.parametrize(
+    ("system", "model"),
+    list(zip(SYSTEM_NAMES, ("gcn", "gat", "gcnii", "sage", "dagnn"), strict=True)),
+)
+def test_threads_and_processes_train_alike(system, model, debian_part, run, on_processes):
     """What the tests on threads show holds of the cluster: every row, byte and weight."""
     options = {"system": system, "hidden": HIDDEN, "epochs": 12, "gap": 2, "share": 0.5, "dropout": 0.3}
-    options |= {"model": "sage", "precision": "float32", "eval_every": 4}
+    options |= {"model": model, "precision": "float32", "eval_every": 4}
     one, other = (train(debian_part, 3, **options) for train in (run, on_processes))
     assert repr(one.epochs) == repr(other.epochs)  # NaN compares unequal, so not ==
     assert one.exchanges == other.exchanges
