@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from workloads.errors import InputError
+from workloads.training.wire import LostWorkerError
 
 START_S = 600  # for all workers to have loaded the graph
 
@@ -34,11 +35,32 @@ def backend(device: torch.device) -> str:
     return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
 
 
-def join_group(device: torch.device, store: dist.Store, rank: int, workers: int, *, threads: int) -> None:
-    """Take the device and so many threads of torch, and join the process group that meets at `store`."""
+def join_group(
+    device: torch.device,
+    store: dist.Store,
+    rank: int,
+    workers: int,
+    *,
+    threads: int,
+    patience_s: float = START_S,
+) -> None:
+    """Take the device and so many threads of torch, and join the process group that meets at `store`.
+
+    Raises LostWorkerError when not all workers have joined in that time.
+    """
     torch.set_num_threads(threads)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group(
-        backend(device), store=store, rank=rank, world_size=workers, timeout=timedelta(seconds=START_S)
-    )
+    store.set(f"netfold-joining-{rank}", "")
+    patience = timedelta(seconds=patience_s)
+    try:
+        dist.init_process_group(backend(device), store=store, rank=rank, world_size=workers, timeout=patience)
+    except RuntimeError as error:  # torch's DistError is one
+        absent = [other for other in range(workers) if not store.check([f"netfold-joining-{other}"])]
+        whom = f"worker {absent[0]}" if absent else "a worker"
+        told = (
+            f"{whom} did not join within {patience_s:g} s; it hangs, or a slow start needs a longer --timeout"
+        )
+        raise LostWorkerError(told) from error
+    # From here on this is the patience of barriers, which wait for slow disks.
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=START_S))

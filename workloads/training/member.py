@@ -69,6 +69,9 @@ class Member:
     ) -> Result | None:
         """As `train`, for any work; see `workloads.training.launch.run_cluster`."""
         device = self.device(job.options)
+        self.tell(f"loaded-{self.rank}", "")
+        for rank in range(self.workers):  # a graph loads at another pace on another machine
+            self.told(f"loaded-{rank}")
         result = work(job, self._store, on_epoch, device=device, stop=_stop_on_signal())
         self._watch.leave()
         return result

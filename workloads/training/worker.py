@@ -52,8 +52,9 @@ def train_worker(
     has a folder for it.
     """
     local = job.local
-    join_group(device, store, local.rank, local.workers, threads=job.options.threads)
-    patience = timedelta(seconds=job.options.timeout_s)
+    threads, patience_s = job.options.threads, job.options.timeout_s
+    join_group(device, store, local.rank, local.workers, threads=threads, patience_s=patience_s)
+    patience = timedelta(seconds=patience_s)
     # Transfers run beside the all-reduce and beside evaluation, so each has a group of its own.
     wires = [Wire(local.rank, local.workers, dist.new_group(timeout=patience), device) for _ in range(3)]
     training = Training(job, device, wires)

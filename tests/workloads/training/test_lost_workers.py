@@ -22,10 +22,11 @@ import netfold
 from workloads.errors import InputError
 from workloads.partition import partition_graph
 from workloads.training.data import training_data
-from workloads.training.launch import WorkerError, train_cluster
+from workloads.training.launch import WorkerError, run_cluster, train_cluster
 from workloads.training.options import TrainOptions
 from workloads.training.prepare import Keeping, make_jobs
 from workloads.training.watch import Watch, _accept
+from workloads.training.worker import train_worker
 
 ROOT = Path(netfold.__file__).parent
 PROMISED_S = 30  # by the issue
@@ -281,6 +282,23 @@ def test_a_worker_that_hangs_before_it_has_its_job_is_named_in_time(karate):
         train_cluster(given, lambda row: None)
     assert time.monotonic() - start < PROMISED_S
     assert not [p for p in multiprocessing.active_children() if p.name.startswith("worker ")]
+
+
+def late(job, store, report, *, device, stop):
+    """Worker 1 has its job, and does not come."""
+    if job.local.rank == 1:
+        time.sleep(600)
+    return train_worker(job, store, report, device=device, stop=stop)
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_before_it_joins_is_named_in_time(karate):
+    given = jobs(karate, 3)
+    given = [replace(job, options=replace(job.options, timeout_s=4)) for job in given]
+    start = time.monotonic()
+    with pytest.raises(WorkerError, match=r"LostWorkerError: worker 1 did not join within 4 s; .* --timeout"):
+        run_cluster(given, lambda row: None, late)
+    assert time.monotonic() - start < PROMISED_S
 
 
 def test_a_worker_that_cannot_save_ends_the_job_and_says_why(karate, tmp_path):
