@@ -39,11 +39,13 @@ def trained_and_told(
     train: Callable[[], tuple[dict[str, Any], Any]],
     write: Callable[[Path, dict[str, Any], Any], dict[str, Any]],
     show: Callable[[dict[str, Any], dict[str, Any], Path], None],
+    *,
+    more: Callable[[], dict[str, Any]] = dict,
 ) -> int:
     """Train, write the folder, print what it is; the exit status.
 
     train: gives (settings, what the run left or None where another worker has it); write: its folder, and
-    returns the summary; show: settings, summary and folder for people.
+    returns the summary; show: settings, summary and folder for people; more: what else --json has.
     """
     from workloads.training.launch import WorkerError  # noqa: PLC0415  # imports torch, which is optional
 
@@ -59,8 +61,8 @@ def trained_and_told(
     if not args.checkpoint_every and not run.interrupted:
         shutil.rmtree(checkpoints, ignore_errors=True)
     if args.json:
-        log = [plain(row) for row in run.epochs]
-        answer = {"folder": str(folder), "settings": about, "summary": plain(figures), "epochs": log}
+        answer = {"folder": str(folder), "settings": about, "summary": plain(figures), **more()}
+        answer["epochs"] = [plain(row) for row in run.epochs]
         print(json.dumps(answer, indent=1, allow_nan=False))
     else:
         show(about, figures, folder)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import shutil
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from rich.table import Table
 from workloads.errors import InputError
 from workloads.graphs import Graph, load_graph
 from workloads.terminal import plain_console
-from workloads.training.around import INTERRUPTED, folders, plain
+from workloads.training.around import folders, plain, trained_and_told
 from workloads.training.data import TrainingData, training_data
 from workloads.training.device import choose_device
 from workloads.training.display import training_progress
@@ -38,10 +35,31 @@ from workloads.training.transformer.worker import train_transformer
 def train_graph_transformer(args: argparse.Namespace) -> int:
     """Run what `netfold train` was asked for."""
     options = _options(args)
-    folder, checkpoints = folders(args, "train", options.system, options.model)
+    places = folders(args, "train", options.system, options.model)
+    known: dict[str, Any] = {}
+
+    def train() -> tuple[dict[str, Any], Trained | None]:
+        about, run, known["prepared"], known["data"] = _trained(args, options, places[1])
+        return about, run
+
+    def write(folder: Path, about: dict[str, Any], run: Trained) -> dict[str, Any]:
+        return write_run(folder, about, run, options=options, **known)
+
+    def show(about: dict[str, Any], figures: dict[str, Any], folder: Path) -> None:
+        _show(about, figures, known["prepared"], folder)
+
+    def more() -> dict[str, Any]:
+        return {"reformations": [plain(row) for row in known["prepared"].reformations]}
+
+    return trained_and_told(args, places, train, write, show, more=more)
+
+
+def _trained(
+    args: argparse.Namespace, options: TransformerOptions, checkpoints: Path
+) -> tuple[dict[str, Any], Trained | None, Prepared, TrainingData | None]:
+    """(settings, the run or None where another worker has it, what was prepared, a single graph's data)."""
     keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
     member = join_torchrun(options, args.workers)
-    run: Trained | None
     try:
         graph, data, prepared = _prepared(args, options, keeping, member)
         about = settings(graph, data, prepared, options)
@@ -51,43 +69,16 @@ def train_graph_transformer(args: argparse.Namespace) -> int:
             else:
                 run = member.run(prepared.jobs[member.rank], on_epoch, train_transformer)
     except WorkerError as error:
-        print(error.report, end="", file=sys.stderr)
-        if LESS_MEMORY not in str(error):
-            raise
         # The launcher knows what graph neural networks can do about it.
         told = str(error).replace(LESS_MEMORY, less_memory(options))
-        raise WorkerError(told) from None
+        raise WorkerError(told, error.report) from None
     except Exception as error:
         if not isinstance(error, InputError) and out_of_memory(error):
             error = InputError(f"train: out of memory; {less_memory(options)}")
         if member is not None:
             member.fail(error)
         raise error from None
-    if run is None:
-        return 0  # worker 0 has the results
-    figures = write_run(folder, about, run, prepared=prepared, data=data, options=options)
-    if not args.checkpoint_every and not run.interrupted:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-    if args.json:
-        log = [plain(row) for row in run.epochs]
-        answer = {
-            "folder": str(folder),
-            "settings": about,
-            "summary": plain(figures),
-            "reformations": [plain(row) for row in prepared.reformations],
-            "epochs": log,
-        }
-        print(json.dumps(answer, indent=1, allow_nan=False))
-    else:
-        _show(about, figures, prepared, folder)
-    if run.interrupted:
-        print(
-            f"netfold: interrupted after {len(run.epochs)} of {options.epochs} epochs; the same command with "
-            "--resume goes on",
-            file=sys.stderr,
-        )
-        return INTERRUPTED
-    return 0
+    return about, run, prepared, data
 
 
 def _options(args: argparse.Namespace) -> TransformerOptions:

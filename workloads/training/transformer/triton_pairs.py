@@ -30,6 +30,20 @@ TABLE = 32
 
 
 @triton.jit
+def _loaded(first, second, indices, classes, start, last, h, count, width, d, CHUNK: tl.constexpr):
+    """Of up to CHUNK pairs: the other end, its class, its rows of two arrays, and which pairs there are."""
+    pair = start + tl.arange(0, CHUNK)
+    there = pair < last
+    other = tl.load(indices + pair, mask=there, other=0).to(tl.int64)
+    kind = tl.load(classes + pair, mask=there, other=0).to(tl.int32)
+    at = (h * count + other)[:, None] * width + d[None, :]
+    both = there[:, None] & (d < width)[None, :]
+    rows = tl.load(first + at, mask=both, other=0.0).to(tl.float32)
+    more = tl.load(second + at, mask=both, other=0.0).to(tl.float32)
+    return other, kind, rows, more, there
+
+
+@triton.jit
 def _forward(
     q, k, v, table, indptr, indices, classes, out, lse, rows, columns, width, scale,
     W: tl.constexpr, CHUNK: tl.constexpr, TABLE: tl.constexpr,
@@ -46,19 +60,14 @@ def _forward(
     total = 0.0
     result = tl.zeros((W,), tl.float32)
     for start in range(first, last, CHUNK):
-        pair = start + tl.arange(0, CHUNK)
-        there = pair < last
-        key = tl.load(indices + pair, mask=there, other=0).to(tl.int64)
-        kind = tl.load(classes + pair, mask=there, other=0).to(tl.int32)
-        at = (h * columns + key)[:, None] * width + d[None, :]
-        both = there[:, None] & wide[None, :]
-        keys = tl.load(k + at, mask=both, other=0.0).to(tl.float32)
+        _, kind, keys, values, there = _loaded(
+            k, v, indices, classes, start, last, h, columns, width, d, CHUNK
+        )
         scores = tl.sum(keys * query[None, :], 1) * scale + tl.load(table + h * TABLE + kind)
         scores = tl.where(there, scores, -1e30)
         higher = tl.maximum(top, tl.max(scores, 0))
         weights = tl.where(there, tl.exp(scores - higher), 0.0)
         fade = tl.exp(top - higher)
-        values = tl.load(v + at, mask=both, other=0.0).to(tl.float32)
         result = result * fade + tl.sum(values * weights[:, None], 0)
         total = total * fade + tl.sum(weights, 0)
         top = higher
@@ -87,14 +96,9 @@ def _backward_queries(
     result = tl.zeros((W,), tl.float32)
     biases = tl.zeros((TABLE,), tl.float32)
     for start in range(first, last, CHUNK):
-        pair = start + tl.arange(0, CHUNK)
-        there = pair < last
-        key = tl.load(indices + pair, mask=there, other=0).to(tl.int64)
-        kind = tl.load(classes + pair, mask=there, other=0).to(tl.int32)
-        at = (h * columns + key)[:, None] * width + d[None, :]
-        both = there[:, None] & wide[None, :]
-        keys = tl.load(k + at, mask=both, other=0.0).to(tl.float32)
-        values = tl.load(v + at, mask=both, other=0.0).to(tl.float32)
+        _, kind, keys, values, there = _loaded(
+            k, v, indices, classes, start, last, h, columns, width, d, CHUNK
+        )
         scores = tl.sum(keys * query[None, :], 1) * scale + tl.load(table + h * TABLE + kind)
         weights = tl.where(there, tl.exp(scores - own_lse), 0.0)
         change = weights * (tl.sum(values * back[None, :], 1) - own_delta)
@@ -122,14 +126,9 @@ def _backward_keys(
     key_change = tl.zeros((W,), tl.float32)
     value_change = tl.zeros((W,), tl.float32)
     for start in range(first, last, CHUNK):
-        pair = start + tl.arange(0, CHUNK)
-        there = pair < last
-        i = tl.load(indices + pair, mask=there, other=0).to(tl.int64)
-        kind = tl.load(classes + pair, mask=there, other=0).to(tl.int32)
-        at = (h * rows + i)[:, None] * width + d[None, :]
-        both = there[:, None] & wide[None, :]
-        queries = tl.load(q + at, mask=both, other=0.0).to(tl.float32)
-        back = tl.load(grad + at, mask=both, other=0.0).to(tl.float32)
+        i, kind, queries, back, there = _loaded(
+            q, grad, indices, classes, start, last, h, rows, width, d, CHUNK
+        )
         scores = tl.sum(queries * key[None, :], 1) * scale + tl.load(table + h * TABLE + kind)
         own_lse = tl.load(lse + h * rows + i, mask=there, other=0.0)
         own_delta = tl.load(delta + h * rows + i, mask=there, other=0.0)
