@@ -152,7 +152,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 @given(st.data())
 def test_a_mutated_description_gives_the_graph_or_one_line(tmp_path: Path, data: st.DataObject) -> None:
     folder = tmp_path / "saved"

@@ -188,7 +188,7 @@ def test_no_index_on_this_machine_says_what_to_do(tmp_path: Path, monkeypatch: p
     assert [path.name for path in default_indices()] == ["x_Packages"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(st.data())
 def test_a_mutated_index_gives_packages_or_one_line(tmp_path: Path, data: st.DataObject) -> None:
     text = bytearray(INDEX.encode())
@@ -223,12 +223,13 @@ def test_the_shipped_snapshot_holds_no_prose() -> None:
     assert all(" " not in name for name in names) and names == sorted(names)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
 @given(st.data())
 def test_a_mutated_snapshot_gives_a_valid_graph_or_one_line(tmp_path: Path, data: st.DataObject) -> None:
     source = tmp_path / "Packages"
-    source.write_text(INDEX)
-    build_debian([source], tmp_path / "out.npz")
+    if not source.exists():
+        source.write_text(INDEX)
+        build_debian([source], tmp_path / "out.npz")
     arrays = dict(np.load(tmp_path / "out.npz"))
     name = data.draw(st.sampled_from(sorted(arrays)))
     array = arrays[name]

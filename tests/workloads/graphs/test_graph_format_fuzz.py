@@ -20,7 +20,7 @@ from workloads.graphs.formats.npz import read_npz
 from workloads.graphs.formats.registry import FORMATS, recognise
 
 Examples = dict[str, Callable[[Path], Path]]
-FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=120)
+FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 SNIPPETS = [
     b"\n", b"\n\n", b" ", b",", b"-1", b"0", b"1e999", b"nan", b"%", b"#", b"99999999999999999999",
     b"2147483647", b"\x00", b"[", b"]", b'"', b"{", b"null", b"true",
