@@ -115,7 +115,7 @@ def test_a_simulation_takes_its_compute_time_from_the_trace(tmp_path, capsys):
     long["ns"] *= 1000  # more than any model would say
     long.to_parquet(tmp_path / "long.parquet")
     run = [
-        *("run", "--graph", "rmat:8:4", "--workers", "4", "--topology", "star", "--system", "host,switchgnn"),
+        *("run", "--graph", "rmat:8:4", "--workers", "4", "--topology", "star", "--system", "host"),
         *("--set", "model.layers=3", "--set", "model.hidden=16", "--no-plots", "--json"),
         *("--compute", str(tmp_path / "long.parquet"), "-o", str(tmp_path / "run")),
     ]
