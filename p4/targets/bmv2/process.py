@@ -46,7 +46,8 @@ def compile_program(
         config = folder / f"{program.stem}.json"
     command += [f"-I{path}" for path in include]
     command += [f"-D{name}={value}" for name, value in (defines or {}).items()]
-    done = subprocess.run([*command, str(program)], capture_output=True, text=True, check=False)
+    alone = ["setpriv", "--pdeathsig", "KILL"]  # it ends with us, as the switch does (Child)
+    done = subprocess.run([*alone, *command, str(program)], capture_output=True, text=True, check=False)
     if done.returncode or not config.exists():
         raise BuildError(f"p4c refused {program}:\n{(done.stderr or done.stdout).strip()}")
     return config, p4info
