@@ -48,7 +48,7 @@ SHAPE: dict[str, Any] = {
     "dropout": 0.5,
     "lr": 0.01,
     "gap": 5,
-    "eval_every": 5,
+    "eval_every": 10,
 }
 KEYS = ("graph", "model", "variant", "seed", *SHAPE)
 FIGURES = (
@@ -63,33 +63,10 @@ FIGURES = (
     "cpu_s",
 )
 TABLE: list[dict[str, Any]] = [
-    {"graph": graph, "model": model, "layers": layers}
+    {"graph": graph, "model": model, "layers": layers, "epochs": epochs}
     for graph in ("planted:1000", "debian:1500", "digits")
-    for model, layers in (("sage", 4), ("gcn", 4), ("gcnii", 8), ("jknet", 8))
+    for model, layers, epochs in (("sage", 4, 300), ("gcn", 4, 400), ("gcnii", 8, 600), ("jknet", 8, 240))
 ]
-
-
-def digits() -> Any:
-    """scikit-learn's 1,797 handwritten digits, each joined to its 8 nearest."""
-    from sklearn.datasets import load_digits
-    from sklearn.neighbors import kneighbors_graph
-
-    from workloads.graphs import Provenance
-    from workloads.graphs.csr import build_csr
-    from workloads.graphs.graph import make_graph
-
-    data = load_digits()
-    near = kneighbors_graph(data.data, 8).tocoo()
-    csr = build_csr(len(data.target), near.row.astype(np.int32), near.col.astype(np.int32))
-    return make_graph(
-        "digits",
-        csr,
-        Provenance("real", "scikit-learn digits, 8 nearest neighbours"),
-        feature_width=64,
-        num_classes=10,
-        features=(data.data / 16).astype(np.float32),
-        labels=data.target.astype(np.int32),
-    )
 
 
 def neighbours(count: int) -> Any:
@@ -126,50 +103,19 @@ def neighbours(count: int) -> Any:
     )
 
 
-def part_of_debian(count: int) -> Any:
-    """`count` connected packages of Debian's graph, breadth first from the one of highest degree."""
-    from workloads.graphs import Provenance, load_graph
-    from workloads.graphs.csr import build_csr
-    from workloads.graphs.graph import make_graph
-
-    graph = load_graph("debian")
-    start = int(np.argmax(graph.degrees))
-    seen, order, at = {start}, [start], 0
-    while len(order) < count:
-        for v in graph.indices[graph.indptr[order[at]] : graph.indptr[order[at] + 1]][:12].tolist():
-            if v not in seen and len(order) < count:
-                seen.add(v)
-                order.append(v)
-        at += 1
-    chosen = np.sort(np.array(order))
-    number = np.full(graph.num_vertices, -1, dtype=np.int64)
-    number[chosen] = np.arange(count)
-    rows = np.repeat(np.arange(graph.num_vertices), graph.degrees)
-    source, target = number[rows], number[graph.indices]
-    inside = (source >= 0) & (target >= 0)
-    return make_graph(
-        f"debian:{count}",
-        build_csr(count, source[inside].astype(np.int32), target[inside].astype(np.int32)),
-        Provenance("real", f"{graph.provenance.source}, {count} packages"),
-        feature_width=graph.feature_width,
-        num_classes=graph.num_classes,
-        features=graph.features[chosen].copy(),
-        labels=graph.labels[chosen].copy(),
-    )
-
-
 @cache
 def graph_named(name: str) -> Any:
     """digits, neighbours:N, debian:N (a part), or as `netfold train --graph` (NAME@SCALE for a stand-in)."""
+    from tests.workloads.training.labelled import connected_part, handwritten_digits
     from workloads.graphs import load_graph
 
     kind, _, count = name.partition(":")
     if kind == "digits":
-        return digits()
+        return handwritten_digits()
     if kind == "neighbours":
         return neighbours(int(count))
     if kind == "debian" and count:
-        return part_of_debian(int(count))
+        return connected_part(load_graph("debian"), int(count))
     plain, _, scale = name.partition("@")
     return load_graph(plain, scale=float(scale or 1), features=True)
 
