@@ -25,7 +25,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-GRAPHS = "traffic:1000:48,contacts:1000:48,social:1000:48"
+GRAPHS = "traffic:1000:30,contacts:2000:40,social:1000:30"
 VARIANTS = "full;swash,s=0,p=0.2"
 BOUNDARY = ("features", "embeddings", "gradients", "states", "topk")
 
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--models", default="tgcn")
     parser.add_argument("--variants", default=VARIANTS, help="separated by ;")
     for flag, standard in (
-        ("--workers", 4),
+        ("--workers", 2),
         ("--layers", 2),
         ("--hidden", 16),
         ("--epochs", 16),

@@ -271,7 +271,7 @@ def sends(
                     _chosen(boundary, last - size + 1 + at, sent, knobs, (time, at)) for at in range(size)
                 ]
                 if ends is not None and sent_ends is not None:
-                    knobs_of_ends = replace(knobs, seed=knobs.seed + 1)
+                    knobs_of_ends = replace(knobs, choose="random", seed=knobs.seed + 1)
                     chosen_ends = _chosen(ends, last, sent_ends, knobs_of_ends, (time, 0))
             made.append(WindowSends(number, last, tuple(rows), chosen_ends))
         yield made

@@ -16,13 +16,15 @@ from workloads.training.dynamic.task import METRICS
 Floats = npt.NDArray[np.float64]
 
 
-def window_loss(kind: str, predicted: Tensor, wanted: Tensor) -> Tensor:
-    """The sum over values, vertices or pairs. predicted: float[r, k] or logits float[e]."""
+def window_loss(kind: str, predicted: Tensor, wanted: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The sum over values, vertices or pairs. predicted: float[r, k] or logits float[e]; weight: float[e],
+    how often each pair counts.
+    """
     if kind == "regression":
         return mse_loss(predicted, wanted, reduction="sum")
     if kind == "classification":
         return cross_entropy(predicted, wanted, reduction="sum")
-    return binary_cross_entropy_with_logits(predicted, wanted, reduction="sum")
+    return binary_cross_entropy_with_logits(predicted, wanted, weight, reduction="sum")
 
 
 class Scorer:

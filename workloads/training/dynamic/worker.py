@@ -142,7 +142,8 @@ class DynamicTraining:
         rows, choose_ends = cache(job.window, len(index.halo)), None
         if pairs is not None:
             none = PositionCache(0, windows, 1, 0, self.device)
-            choose_ends = Chooser(pairs, none, windows, options.choose, options.seed + 1)
+            # Drawn, whatever --choose says: those that are scored stand for the others.
+            choose_ends = Chooser(pairs, none, windows, "random", options.seed + 1)
         return Flexible(
             rows,
             cache(job.window, 1),
@@ -223,8 +224,8 @@ class DynamicTraining:
         before, seen = dict(self.wire.sent), asdict(self.seen)
         self.seen.distance_most = self.seen.age_most = 0
         each = self.job.options.inputs == "each"
-        predicted, wanted = self._predict(plan, self.wire, exact=False, each=each)
-        loss = window_loss(self.job.kind, predicted, wanted) / max(1, int(self.job.counts[plan.last]))
+        predicted, wanted, weight = self._predict(plan, self.wire, exact=False, each=each)
+        loss = window_loss(self.job.kind, predicted, wanted, weight) / max(1, int(self.job.counts[plan.last]))
         self.optimiser.zero_grad(set_to_none=False)
         loss.backward()
         self.wire.kind = "weights"
@@ -243,8 +244,8 @@ class DynamicTraining:
 
     def _predict(
         self, plan: WindowPlan, wire: CountedWire, *, exact: bool, each: bool
-    ) -> tuple[Tensor, Tensor]:
-        """(predictions, what they should be) of this worker in one window."""
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(predictions, what they should be, how often each counts) of this worker in one window."""
         window = SlidingWindow(self.engine, plan, wire, exact=exact, each=each)
         rows = self.model(window)
         target = self.job.local.targets[plan.last]
@@ -253,12 +254,18 @@ class DynamicTraining:
         if self.job.kind == "link":
             ends, known = window.ends(rows)
             left, right = (torch.from_numpy(side).to(self.device) for side in (target.left, target.right))
+            weight = None
             if known is not None:
+                # Pairs whose end was not sent are left out; those with remote ends that were stand for them.
                 used = known[left] & known[right]
+                remote = torch.maximum(left, right) >= len(rows)
+                weight = torch.ones(len(left), dtype=self.dtype, device=self.device)
+                weight[remote] = remote.sum() / (used & remote).sum().clamp(min=1)
+                weight = weight[used]
                 left, right, wanted = left[used], right[used], wanted[used]
-            return self.model.score_pairs(ends[left], ends[right]), wanted.to(self.dtype)
+            return self.model.score_pairs(ends[left], ends[right]), wanted.to(self.dtype), weight
         predicted = self.model.predict(rows[torch.from_numpy(target.rows).to(self.device)])
-        return predicted, wanted.to(self.dtype) if self.job.kind == "regression" else wanted
+        return predicted, wanted.to(self.dtype) if self.job.kind == "regression" else wanted, None
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
@@ -270,7 +277,9 @@ class DynamicTraining:
         for part, lasts in zip(PARTS[1:], self.job.windows[1:], strict=True):
             scorer = Scorer(self.job.kind, self.job.outputs, self.job.scale)
             for last in lasts:
-                scorer.add(*self._predict(WindowPlan(int(last)), self.quiet, exact=True, each=False))
+                plan = WindowPlan(int(last))
+                predicted, wanted, _ = self._predict(plan, self.quiet, exact=True, each=False)
+                scorer.add(predicted, wanted)
             told |= {f"{part}_{name}": value for name, value in scorer.result(self.quiet).items()}
         return told
 

@@ -9,6 +9,7 @@ import torch
 from workloads.training.dynamic.cache import PositionCache
 from workloads.training.dynamic.choose import Chooser
 from workloads.training.dynamic.local import make_locals
+from workloads.training.dynamic.metrics import window_loss
 from workloads.training.dynamic.options import DynamicOptions
 from workloads.training.dynamic.placement import Placement
 from workloads.training.dynamic.plan import planned_bytes
@@ -62,6 +63,23 @@ def test_a_quarter_of_the_rows_is_about_a_quarter_of_the_bytes(go, graphs):
     swash = go(graphs["link"], 2, p=0.25, s=0)[0].rows[0]
     assert 0.25 <= swash["embeddings_bytes"] / full["embeddings_bytes"] < 0.35
     assert swash["features_bytes"] == full["features_bytes"]
+
+
+def test_pairs_whose_ends_were_sent_stand_for_those_whose_ends_were_not(go, graphs, monkeypatch):
+    """A worker's pairs weigh in its loss as many as they are, though few of the remote ones are scored."""
+    scored, weights = [], []
+
+    def noted(kind, predicted, wanted, weight):
+        scored.append(len(wanted))
+        weights.append(float(weight.sum()))
+        return window_loss(kind, predicted, wanted, weight)
+
+    monkeypatch.setattr("workloads.training.dynamic.worker.window_loss", noted)
+    workers = go(graphs["link"], 3, p=0.3, s=0, epochs=1)
+    targets = [made.job.local.targets[last] for made in workers for last in made.job.windows[0]]
+    pairs = sorted(len(target.values) for target in targets)
+    assert sorted(weights) == pytest.approx(pairs)
+    assert sum(scored) < 0.8 * sum(pairs)
 
 
 WINDOWS = 6

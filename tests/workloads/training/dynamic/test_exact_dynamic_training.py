@@ -48,7 +48,7 @@ def test_swash_sending_everything_is_the_dense_single_process_trajectory(model, 
         lr=LR,
     )
     assert abs(expected[1] - expected[0]) > 1e-4  # it does train
-    for workers in (1, 2, 3, 4):
+    for workers in (1, 2, 4):
         got = go(graph, workers, system="swash", model=model, epochs=EPOCHS, lr=LR, **EVERYTHING)
         np.testing.assert_allclose(losses(got), expected, rtol=1e-9)
         for worker in got:
