@@ -20,15 +20,15 @@ def weighted_split(
     vertex_weights: npt.NDArray[np.integer] | None = None,
     imbalance: float = 0.03,
     cuts: int = 1,
-    bisect: bool | None = None,
+    bisect: bool = True,
     seed: int = 1,
 ) -> npt.NDArray[np.int32]:
     """Split a symmetric CSR graph into `parts` parts with a small sum of cut weights; int32[n], 0..parts-1.
 
     edge_weights: positive whole numbers, per entry of `indices`. imbalance: how far the largest part may
     exceed the mean, as in `metis_split` (METIS's own for bisections would be 0.001). cuts: how many METIS
-    makes, to keep the best. bisect: recursively, or k-way at once (None: as `metis_split`). Deterministic in
-    `seed`. Raises InputError when METIS dies.
+    makes, to keep the best. bisect: recursively, or k-way at once. Deterministic in `seed`. Raises InputError
+    when METIS dies.
     """
     n = len(indptr) - 1
     if parts == 1:
@@ -48,7 +48,7 @@ def weighted_split(
             vweights=None if vertex_weights is None else vertex_weights.astype(width, copy=False),
             eweights=edge_weights.astype(width, copy=False),
             options=options,
-            recursive=parts <= 8 if bisect is None else bisect,
+            recursive=bisect,
         )
         return np.asarray(labels).astype(np.int32)
 
