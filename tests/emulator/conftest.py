@@ -40,12 +40,15 @@ class Case:
         return np.asarray(self.cross @ values.astype(np.int64))
 
     def cluster(
-        self, rules: list[str] | None = None, *, seed: int = 1, patience_ns: int = 500_000_000, **more: Any
-    ) -> VirtualCluster:
+        self, rules: list[str] | None = None, *, seed: int = 1, patience_ns: int = 500_000_000,
+        second: Case | None = None, **more: Any,
+    ) -> VirtualCluster:  # fmt: skip
+        """second: job 2 on the same workers and switches."""
         timing = Timing(more.pop("rto_min_ns", 20_000), more.pop("rto_max_ns", 5_000_000), patience_ns)
         settings = Settings(timing, DcqcnConfig(), seed=seed, **more)
         faults = parse_faults(rules or [], self.topology)
-        return VirtualCluster(self.topology, {1: self.plan}, faults, settings)
+        plans = {1: self.plan} | ({2: second.plan} if second else {})
+        return VirtualCluster(self.topology, plans, faults, settings)
 
 
 @cache

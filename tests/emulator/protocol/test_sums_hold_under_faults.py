@@ -68,6 +68,28 @@ def run(
         return switch
 
 
+@pytest.mark.parametrize("faults", [[], ["*: loss=0.05, duplicate=0.1, reorder=0.1"]], ids=["none", "all"])
+@pytest.mark.parametrize("racks", [0, 2])
+def test_two_jobs_touch_nothing_of_each_other(
+    make_case: Callable[..., Any], racks: int, faults: list[str]
+) -> None:
+    first = make_case(workers=4, racks=racks)
+    second = make_case(workers=4, racks=racks, graph_seed=5, width=61)
+    restart = ["leaf0: restart=20us" if racks else "switch: restart=20us"]
+    random = np.random.default_rng(2)
+    asked = faults and faults + restart
+    with first.cluster(asked, patience_ns=3_000_000_000, second=second) as cluster:
+        cluster.load()
+        for _ in range(PROPAGATIONS):
+            for number, case in ((1, first), (2, second)):
+                values = case.values(random)
+                np.testing.assert_array_equal(cluster.propagate(number, values), case.sums(values))
+        pulls = sum(station.counters()["pulls"] for station in cluster.stations)
+        # A sum that the other job spoilt would have been pulled.
+        assert (pulls > 0) == bool(faults)
+        assert cluster.switch_events().get("restarts", 0) == len(asked) // 2
+
+
 @given(
     shapes, st.lists(rules, max_size=2), extras, st.tuples(st.integers(0, 2**32), st.sampled_from([1, 3, 32]))
 )
