@@ -75,6 +75,21 @@ class P4TrafficManager::EgressPort final : public EventSource
         m_owner.Settle(now);
     }
 
+    void Prefetch() override
+    {
+        // Which of the queues is next may change until then: the first that has one is the best guess.
+        for (int priority = kPriorities - 1; priority >= 0 && waiting > 0; --priority)
+        {
+            auto& queue = queues[static_cast<std::size_t>(priority)];
+            if (!queue.Empty())
+            {
+                m_owner.m_program.Prefetch(queue.Front().item);
+                queue.Prefetch(1);
+                return;
+            }
+        }
+    }
+
     Ps Serialisation(std::size_t bytes) const
     {
         return static_cast<Ps>((static_cast<unsigned __int128>(bytes + settings.wireOverheadBytes) * psPerByteQ32) >> 32);
@@ -565,16 +580,6 @@ P4TrafficManager::ServePort(EgressPort& port, Ps now)
     }
     if (port.waiting > 0)
     {
-        // Which of the queues is next may change until then: the first that has one is the best guess.
-        for (int priority = kPriorities - 1; priority >= 0; --priority)
-        {
-            auto& queue = port.queues[static_cast<std::size_t>(priority)];
-            if (!queue.Empty())
-            {
-                m_program.Prefetch(queue.Front().item);
-                break;
-            }
-        }
         if (!m_events.IsArmed(port.source))
         {
             m_events.Arm(port.source, port.busyUntil);
