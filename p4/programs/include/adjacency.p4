@@ -64,6 +64,7 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bit<32> size;
         bit<32> owner;
         bit<32> soon = 0;
+        bit<32> unused;
         meta.refused = true;
         if ((bit<32>)hdr.agg.block >= meta.blocks) { return; }
         block_first.read(first, meta.blocks_at + (bit<32>)hdr.agg.block);
@@ -87,6 +88,8 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
             if (meta.target >= size) { return; }
             if (meta.left > AHEAD && meta.edges - meta.edge > AHEAD) {
                 edge_slot.read(soon, meta.edges_at + meta.edge + AHEAD);
+                if (soon >= size) { soon = 0; }
+                entry_expected.read(unused, meta.entries_at + first + soon);
             }
         }
         // Below 2^32, as both factors are below 2^16 where they pass.
@@ -96,7 +99,7 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
         entry_owner.read(meta.owner, meta.entries_at + first + meta.target);
         meta.own = meta.aggregators_at + hdr.agg.vertex * meta.chunks + (bit<32>)hdr.agg.chunk;
         meta.at = meta.aggregators_at + meta.target * meta.chunks + (bit<32>)hdr.agg.chunk;
-        meta.soon = meta.aggregators_at + (soon < size ? soon : 0) * meta.chunks + (bit<32>)hdr.agg.chunk;
+        meta.soon = meta.aggregators_at + soon * meta.chunks + (bit<32>)hdr.agg.chunk;
         meta.refused = false;
     }
 }

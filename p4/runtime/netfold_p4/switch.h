@@ -158,9 +158,12 @@ class Switch : public Pipeline<Program> {
     EgressQueue* queue = item.next == Next::egress ? queues_.find(item.port, item.priority) : nullptr;
     if (queue != nullptr) {
       item.enq_depth = uint32_t(queue->waiting);
-      if (!queues_.push(*queue, item.priority, id, now_ns_)) items_.give(id);
+      if (!queues_.push(*queue, item.priority, id, now_ns_)) {
+        ++context_.statistics.queue_drops;
+        items_.give(id);
+      }
     } else if (work_.size() >= max_copies) {
-      this->stop(this->runaways);
+      this->stop(&Statistics::runaways);
       items_.give(id);
     } else {
       work_.push_back(id);

@@ -56,11 +56,7 @@ template <class T>
 class Pool {
  public:
   uint32_t take() {
-    if (free_.empty()) {
-      const uint32_t first = uint32_t(slabs_.size()) * per_slab;
-      slabs_.push_back(std::make_unique<Place[]>(per_slab));
-      for (uint32_t i = per_slab; i-- > 0;) free_.push_back(first + i);
-    }
+    if (free_.empty()) grow();
     const uint32_t id = free_.back();
     free_.pop_back();
     place(id).taken = true;
@@ -70,22 +66,27 @@ class Pool {
     place(id).taken = false;
     free_.push_back(id);
   }
-  bool holds(uint64_t id) const { return id / per_slab < slabs_.size() && slabs_[id / per_slab][id % per_slab].taken; }
+  bool holds(uint64_t id) const { return id / per_slab < slabs_.size() && place(id).taken; }
   T& operator[](uint32_t id) { return place(id).object; }
   // It is wanted soon. Inlined, as g++ takes a function that does nothing but prefetch for one that does nothing.
   [[gnu::always_inline]] void prefetch(uint64_t id) const {
     if (id / per_slab >= slabs_.size()) return;
-    const char* at = reinterpret_cast<const char*>(&slabs_[id / per_slab][id % per_slab]);
-    for (size_t behind = 0; behind < sizeof(Place); behind += 64) __builtin_prefetch(at + behind, 1);
+    const char* at = reinterpret_cast<const char*>(&place(id));
+    for (size_t behind = 0; behind < sizeof(Place); behind += cache_line) __builtin_prefetch(at + behind, 1);
   }
 
  private:
   static constexpr uint32_t per_slab = 64;
-  struct Place {
+  struct alignas(cache_line) Place {
     bool taken = false;
     T object;
   };
-  Place& place(uint32_t id) { return slabs_[id / per_slab][id % per_slab]; }
+  Place& place(uint64_t id) const { return slabs_[id / per_slab][id % per_slab]; }
+  void grow() {
+    const uint32_t first = uint32_t(slabs_.size()) * per_slab;
+    slabs_.push_back(std::make_unique<Place[]>(per_slab));
+    for (uint32_t i = per_slab; i-- > 0;) free_.push_back(first + i);
+  }
   std::vector<std::unique_ptr<Place[]>> slabs_;
   std::vector<uint32_t> free_;
 };
@@ -112,11 +113,9 @@ class Pipeline {
   Bytes out;
   std::vector<uint64_t> ends;
   std::vector<uint32_t> ports, sources;
-  // Packets stopped because they would have gone round for ever, and because of a loop without an end.
-  uint64_t passes = 0, runaways = 0, endless_loops = 0;
-  uint64_t drops = 0;  // passes that left nothing of their packet
 
   Context& context() { return context_; }
+  const Statistics& statistics() const { return context_.statistics; }
   void clear_output() {
     out.clear();
     ends.clear();
@@ -141,8 +140,8 @@ class Pipeline {
   // Another of the packet's copies.
   void continue_packet(uint32_t rounds) { rounds_ = rounds; }
   // The packet in hand is stopped, and what waits of it too. Counted once.
-  void stop(uint64_t& counter) {
-    counter += !stopped_;
+  void stop(uint64_t Statistics::*counter) {
+    context_.statistics.*counter += !stopped_;
     stopped_ = true;
     budget_ = 0;
   }
@@ -153,10 +152,10 @@ class Pipeline {
       try {
         ingress_pass(data, bytes, meta, std_meta);
       } catch (const EndlessLoop&) {
-        stop(endless_loops);
+        stop(&Statistics::endless_loops);
       }
     }
-    drops += left_ == before;
+    context_.statistics.drops += left_ == before;
   }
 
   void egress(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
@@ -168,10 +167,10 @@ class Pipeline {
         egress_pass(headers, meta, std_meta, payload, payload_bytes, length, truncate);
       } catch (const EndlessLoop&) {
         out.resize(start);
-        stop(endless_loops);
+        stop(&Statistics::endless_loops);
       }
     }
-    drops += left_ == before;
+    context_.statistics.drops += left_ == before;
   }
 
   // The passes of a packet that went round at once, until it no longer does. Behind every ingress() and egress(), as long
@@ -185,10 +184,10 @@ class Pipeline {
         try {
           round_pass();
         } catch (const EndlessLoop&) {
-          stop(endless_loops);
+          stop(&Statistics::endless_loops);
         }
       }
-      drops += left_ == before;
+      context_.statistics.drops += left_ == before;
     }
   }
 
@@ -207,10 +206,10 @@ class Pipeline {
     const uint64_t used = cost_of_a_pass + max_steps_of_a_pass - context_.steps_left;
     context_.steps_left = max_steps_of_a_pass;
     if (budget_ < used || rounds_ > max_rounds) {
-      stop(runaways);
+      stop(&Statistics::runaways);
       return false;
     }
-    ++passes;
+    ++context_.statistics.passes;
     budget_ -= used;
     return true;
   }
@@ -228,7 +227,7 @@ class Pipeline {
     } catch (const ParserError& error) {
       // The packet goes on (v1model): the program reads parser_error.
       std_meta.parser_error = decltype(std_meta.parser_error)(error.code);
-      context_.parser_timeouts += error.code == parser_timeout;
+      context_.statistics.parser_timeouts += error.code == parser_timeout;
     }
   }
 

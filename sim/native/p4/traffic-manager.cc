@@ -680,11 +680,16 @@ P4TrafficManager::LeavingDue(Ps now)
 bool
 P4TrafficManager::CheckStopped(std::uint32_t port, Ps now)
 {
-    const P4Statistics counted = m_program.Statistics();
+    const P4Statistics& counted = m_program.Statistics();
+    m_drops.program += counted.drops - m_seen.drops;
+    m_seen.drops = counted.drops;
     const bool runaway = counted.runaways != m_seen.runaways;
     const bool loop = counted.endlessLoops != m_seen.endlessLoops;
     const bool parser = counted.parserTimeouts != m_seen.parserTimeouts;
-    m_drops.program += counted.drops - m_seen.drops;
+    if (!(runaway || loop || parser)) [[likely]]
+    {
+        return false;
+    }
     m_seen = counted;
     if (runaway)
     {
@@ -698,7 +703,7 @@ P4TrafficManager::CheckStopped(std::uint32_t port, Ps now)
     {
         Stop("has a parser that loops without end", port, now);
     }
-    return runaway || loop || parser;
+    return true;
 }
 
 void
