@@ -1,6 +1,8 @@
 // Registers, counters and meters: state that outlives a packet.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -29,7 +31,7 @@ struct RegisterView {
   int record;  // arrays of the same number lie interleaved
 };
 
-constexpr uint64_t cache_line = 64;
+constexpr uint64_t cache_line = 64, large_page = 1 << 21;
 constexpr uint64_t rounded_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 constexpr uint64_t element_alignment(uint64_t bytes) {
   uint64_t most = 1;
@@ -118,11 +120,15 @@ class RegisterMemory {
       });
       const uint64_t stride = group.front()->stride;
       if (count == 0) continue;
-      if (count > (~0ull - cache_line) / stride) throw std::bad_alloc();
-      blocks_.emplace_back(static_cast<char*>(std::calloc(count * stride + cache_line, 1)));
+      if (count > (~0ull - large_page) / stride) throw std::bad_alloc();
+      const uint64_t bytes = count * stride;
+      // Those that outgrow the caches by far are read at random: fewer pages, fewer walks through their tables.
+      const uint64_t alignment_bytes = bytes >= 4 * large_page ? large_page : cache_line;
+      blocks_.emplace_back(static_cast<char*>(std::calloc(bytes + alignment_bytes, 1)));
       if (!blocks_.back()) throw std::bad_alloc();
       char* at = blocks_.back().get();
-      at += (cache_line - reinterpret_cast<uintptr_t>(at) % cache_line) % cache_line;
+      at += (alignment_bytes - reinterpret_cast<uintptr_t>(at) % alignment_bytes) % alignment_bytes;
+      if (alignment_bytes == large_page) madvise(at, bytes, MADV_HUGEPAGE);
       for (RegisterView* one : group) {
         *one->data = at;
         fill(*one);
