@@ -48,7 +48,7 @@ class Shared:
     profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
     objects: Objects = field(default_factory=Objects)
     data_lists: list[tuple[str, ...]] = field(default_factory=list)
-    # The elements of the register arrays that lie interleaved, by block and number; of each array, its record.
+    # The elements of register arrays that lie interleaved, by block and number; of each array, its record.
     records: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     record_of: list[int] = field(default_factory=list)
     # C++ expressions, from the Program struct, of the objects in the schema's order.

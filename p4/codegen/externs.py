@@ -32,7 +32,7 @@ class ExternWriter(ExpressionWriter):
     # Of a main control: its metadata parameters, and what they are called in Program::preserve().
     metadata: dict[str, str]
     data_lists: list[tuple[str, ...]]
-    unread: AbstractSet[ir.Variable] = frozenset()  # local variables that registers are read into, for nothing
+    unread: AbstractSet[ir.Variable] = frozenset()  # local variables that registers are read into
     std_meta = ""  # the standard metadata in reach, for mark_to_drop() without an argument
 
     def assignment(self, target: ir.Expr, value: str) -> str:

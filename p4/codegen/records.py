@@ -1,4 +1,4 @@
-"""Which register arrays of a block lie interleaved in memory (state.h): those that are read at the same index.
+"""Which register arrays of a block lie interleaved in memory (state.h): those read at the same index.
 
 A program that keeps a record in as many arrays as it has fields reads them all at one index, so element i
 of all of them belongs into the same few cache lines. An array that is read at another index would only
@@ -63,7 +63,8 @@ def read_for_nothing(block: ir.Parser | ir.Control) -> frozenset[ir.Variable]:
             named[node.variable] = named.get(node.variable, 0) + 1
         elif isinstance(node, ir.Call) and isinstance(node.target, ir.Method):
             into = node.args[0].value if node.args else None
-            if (node.target.extern.name, node.target.name) == ("register", "read") and isinstance(into, ir.Var):
+            reads = (node.target.extern.name, node.target.name) == ("register", "read")
+            if reads and isinstance(into, ir.Var):
                 named[into.variable] = named.get(into.variable, 0) - 1
     fields_ = {local.variable for local in block.locals if isinstance(local, ir.VarDecl)}
     return frozenset(v for v, times in named.items() if times == 0 and v.kind == "local" and v not in fields_)
