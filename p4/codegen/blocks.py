@@ -12,6 +12,7 @@ from typing import Protocol
 from p4.codegen.code import Code, cpp_name, unsupported
 from p4.codegen.layout import Layout, base_of
 from p4.codegen.objects import ObjectRef, Objects
+from p4.codegen.records import Array, read_for_nothing, records_of
 from p4.codegen.schema import ProfileInfo, Schema, StateInfo
 from p4.codegen.tables import TableWriter, annotated_name
 from p4.lang import ir
@@ -43,10 +44,11 @@ class Shared:
     functions: dict[ir.Function, str] = field(default_factory=dict)
     structs: set[str] = field(default_factory=set)
     writers: Writers | None = None  # of inner blocks
+    reads_what_it_writes: bool = False  # rounds.py
     profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
     objects: Objects = field(default_factory=Objects)
     data_lists: list[tuple[str, ...]] = field(default_factory=list)
-    # The elements of the register arrays that lie interleaved, by block and size; of each array, its records.
+    # The elements of register arrays that lie interleaved, by block and number; of each array, its record.
     records: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     record_of: list[int] = field(default_factory=list)
     # C++ expressions, from the Program struct, of the objects in the schema's order.
@@ -102,6 +104,7 @@ class BlockWriter(TableWriter):
         self.objects = shared.objects
         self.metadata, self.data_lists = {}, shared.data_lists
         self.structs: dict[ir.Instance, str] = {}  # of the blocks inside
+        self.record_numbers: dict[ir.Instance, int] = {}
         self.actions, self.tables, self.blocks = {}, {}, {}
         self.members = {}
         self.exiting = set()
@@ -112,12 +115,25 @@ class BlockWriter(TableWriter):
         """A member of this block's struct, from the Program struct."""
         return f"{self.access}.{member}" if self.access else member
 
-    def register_array(self, element: ty.Type, size: int) -> str:
-        """The C++ type of a register array. A block's arrays of one size lie interleaved (state.h)."""
+    def lay_out(self, block: ir.Parser | ir.Control) -> None:
+        """Which of the block's register arrays lie interleaved. Before they are written."""
+        arrays = []
+        for local in block.locals:
+            if isinstance(local, ir.Instance) and isinstance(local.type, ty.Extern):
+                bits = ty.bit_width(local.type.args[0]) if local.type.name.lower() == "register" else None
+                if bits is not None and local.args[0].value is not None:
+                    arrays.append(Array(local, self.integer(local.args[0].value), _aligned(bits)))
+        self.record_numbers = records_of(block, arrays)
+        self.unread = read_for_nothing(block) if self.rerolls else frozenset()
+
+    def register_array(self, instance: ir.Instance, element: ty.Type, size: int) -> str:
+        """The C++ type of a register array."""
         cpp = self.cpp(element)
         records = self.shared.records
-        records.setdefault((self.access, size), []).append(cpp)
-        record = list(records).index((self.access, size))
+        # One that lies alone, such as those of the top level, has a negative number.
+        key = (self.access, self.record_numbers.get(instance, -1 - len(self.shared.record_of)))
+        records.setdefault(key, []).append(cpp)
+        record = list(records).index(key)
         self.shared.record_of.append(record)
         return f"RegisterArray<{cpp}, {size}u, record_{record}_bytes_>"
 
@@ -205,7 +221,7 @@ class BlockWriter(TableWriter):
                 base = base_of(element)
                 if not isinstance(base, ty.Bits):
                     raise unsupported(instance.span, f"a register of {element}", "bit<> or int<>")
-                self.fields.line(f"{self.register_array(element, size)} {member};")
+                self.fields.line(f"{self.register_array(instance, element, size)} {member};")
                 self.register("registers", member, StateInfo(name, size, base.width, is_signed=base.signed))
             case "counter":
                 size = self.integer(args[0])

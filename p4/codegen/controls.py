@@ -54,6 +54,7 @@ class ControlWriter(BlockWriter):
         action_path = {a: annotated_name(a.annotations, "", a.name) for a in self.shared.program.actions}
         for action in self.shared.program.actions:
             self.actions[action] = self.member(action.name)
+        self.lay_out(control)
         for local in control.locals:
             if isinstance(local, ir.Action):
                 self.actions[local] = self.member(local.name)

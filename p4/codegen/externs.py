@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from p4.codegen.code import cpp_name, cpp_string, unsupported
 from p4.codegen.expressions import ExpressionWriter
 from p4.codegen.layout import base_of, scalar_fields
@@ -30,6 +32,7 @@ class ExternWriter(ExpressionWriter):
     # Of a main control: its metadata parameters, and what they are called in Program::preserve().
     metadata: dict[str, str]
     data_lists: list[tuple[str, ...]]
+    unread: AbstractSet[ir.Variable] = frozenset()  # local variables that registers are read into
     std_meta = ""  # the standard metadata in reach, for mark_to_drop() without an argument
 
     def assignment(self, target: ir.Expr, value: str) -> str:
@@ -203,9 +206,11 @@ class ExternWriter(ExpressionWriter):
                 return [f"(void){self.extern_value(e)};"]
             case "packet_out", "emit":
                 self._whole_bytes_inside(args[0].type, e.span)
-                return self._emit(self.expr(target.object), self.expr(args[0]), args[0].type)
+                return emit_lines(self.expr(target.object), self.expr(args[0]), args[0].type)
             case "register", "read":
                 member = self._member(target)
+                if isinstance(args[0], ir.Var) and args[0].variable in self.unread:
+                    return [f"{member}.prefetch({self.index(args[1])});"]
                 if isinstance(args[0], (ir.Slice, ir.SliceAt)):
                     t, name = self.cpp(args[0].type), self.temporary()
                     read = f"{member}.read({name}, {self.index(args[1])});"
@@ -276,16 +281,16 @@ class ExternWriter(ExpressionWriter):
             return f"({packet}.lookahead<bit<1>>().v != 0)"
         return f"{packet}.lookahead_header<{self.cpp(base)}>()"
 
-    def _emit(self, packet: str, text: str, type_: ty.Type) -> list[str]:
-        match type_:
-            case ty.Record("header", _, _, _):
-                return [f"{packet}.emit({text});"]
-            case ty.Record(_, _, _, fields):
-                return [line for n, t in fields for line in self._emit(packet, f"{text}.{cpp_name(n)}", t)]
-            case ty.Stack(element, size):
-                return [
-                    line for i in range(size) for line in self._emit(packet, f"{text}.items[{i}]", element)
-                ]
-            case ty.Tuple(items):
-                return [line for i, t in enumerate(items) for line in self._emit(packet, f"{text}.f{i}", t)]
-        raise unsupported(None, f"emit of {type_}")
+
+def emit_lines(packet: str, text: str, type_: ty.Type) -> list[str]:
+    """C++ statements that emit the headers in `text`."""
+    match type_:
+        case ty.Record("header", _, _, _):
+            return [f"{packet}.emit({text});"]
+        case ty.Record(_, _, _, fields):
+            return [line for n, t in fields for line in emit_lines(packet, f"{text}.{cpp_name(n)}", t)]
+        case ty.Stack(element, size):
+            return [line for i in range(size) for line in emit_lines(packet, f"{text}.items[{i}]", element)]
+        case ty.Tuple(items):
+            return [line for i, t in enumerate(items) for line in emit_lines(packet, f"{text}.f{i}", t)]
+    raise unsupported(None, f"emit of {type_}")

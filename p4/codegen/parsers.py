@@ -27,6 +27,7 @@ class ParserWriter(BlockWriter):
         self.used = {"apply", "c", "state", "steps"}
         for variable in parser.params:
             self.declare(variable)
+        self.lay_out(parser)
         for local in parser.locals:
             if isinstance(local, ir.Instance):
                 self.instance(local)
@@ -35,6 +36,9 @@ class ParserWriter(BlockWriter):
         for found in anonymous_instances(parser):
             self.inner_block(found)
         params = self.signature(parser.params)
+        if self.shared.reads_what_it_writes:
+            self.code.line("template <class Packet>")  # of bytes or of headers
+            params = params.replace("PacketIn&", "Packet&", 1)
         states = {s.name: f"in_{cpp_name(s.name)}" for s in parser.states}
         self.fields.line(f"enum State {{ {', '.join(states.values())} }};")
         self.fields.line()

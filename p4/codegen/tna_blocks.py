@@ -49,7 +49,7 @@ class TnaWriter(BlockWriter):
                 size, element = self.integer(args[0]), base_of(type_.args[0])
                 bits = self._element_bits(instance, element)
                 initial = f"{{{self.expr(args[1])}}}" if len(args) > 1 else ""
-                self.fields.line(f"{self.register_array(element, size)} {member}{initial};")
+                self.fields.line(f"{self.register_array(instance, element, size)} {member}{initial};")
                 self.register("registers", member, StateInfo(name, size, bits))
             case "RegisterAction":
                 self._register_action(instance, type_, member, args[0])

@@ -10,6 +10,7 @@ from p4.codegen.controls import ControlWriter
 from p4.codegen.externs import FIRST_DATA_LIST
 from p4.codegen.layout import Layout
 from p4.codegen.parsers import ParserWriter
+from p4.codegen.rounds import emitted_headers, reads_what_it_writes
 from p4.codegen.schema import Schema
 from p4.codegen.statements import StatementWriter
 from p4.lang import ast, ir
@@ -40,8 +41,12 @@ def generate_v1model(program: ir.Program, writers: Writers | None = None) -> Gen
     members = Code()
     members.add(top.fields)
     blocks: dict[str, ir.Parser | ir.Control] = {}
-    for role, argument in zip(_BLOCKS, main.args, strict=True):
-        instance = block_instance(argument)
+    instances = {role: block_instance(a) for role, a in zip(_BLOCKS, main.args, strict=True)}
+    parser, deparser = instances["parser"].declaration, instances["deparser"].declaration
+    assert isinstance(parser, ir.Parser) and isinstance(deparser, ir.Control)
+    # A traced program records what it parses and emits.
+    shared.reads_what_it_writes = writers is None and reads_what_it_writes(parser, deparser)
+    for role, instance in instances.items():
         assert instance.declaration is not None
         blocks[role] = instance.declaration
         member = f"{role}_"
@@ -129,15 +134,17 @@ def _program_struct(
     source: Code, shared: Shared, blocks: dict[str, ir.Parser | ir.Control], members: Code
 ) -> None:
     layout = shared.layout
-    parser = blocks["parser"]
+    parser, deparser = blocks["parser"], blocks["deparser"]
     headers, meta, std_meta = (layout.cpp(p.type) for p in parser.params[1:])
     with source.block("struct Program", "};"):
         for alias, name in (("Headers", headers), ("Meta", meta), ("StdMeta", std_meta)):
             source.line(f"using {alias} = {'::' if alias == name else ''}{name};")
         source.add(members)
         source.line()
+        rounds = shared.reads_what_it_writes
+        packet = "auto" if rounds else "PacketIn"
         for call, params, arguments in (
-            ("parse", "PacketIn& packet, Headers& h, Meta& m, StdMeta& s", "packet, h, m, s"),
+            ("parse", f"{packet}& packet, Headers& h, Meta& m, StdMeta& s", "packet, h, m, s"),
             ("verify", "Headers& h, Meta& m", "h, m"),
             ("ingress", "Headers& h, Meta& m, StdMeta& s", "h, m, s"),
             ("egress", "Headers& h, Meta& m, StdMeta& s", "h, m, s"),
@@ -146,6 +153,12 @@ def _program_struct(
         ):
             role = {"parse": "parser", "deparse": "deparser"}.get(call, call)
             source.line(f"void {call}(Context& c, {params}) {{ {role}_.apply(c, {arguments}); }}")
+        source.line(f"static constexpr bool reads_what_it_writes = {str(rounds).lower()};")
+        if rounds:
+            assert isinstance(deparser, ir.Control)
+            with source.block("static void emitted(EmittedHeaders& packet, const Headers& h)"):
+                for line in emitted_headers(deparser, "packet", "h"):
+                    source.line(line)
         _preserve(source, shared, parser)
         write_objects(source, shared)
         source.line("Program() = default;")

@@ -100,6 +100,7 @@ struct metadata_t {
     bool refused;
     bit<32> target;                         // the slot whose aggregator this pass adds to
     bit<32> at;                             // that aggregator
+    bit<32> soon;                           // the one that the packet comes to AHEAD passes later
     bit<32> own;                            // where `seen` knows the uploaded vertex
     bit<32> expected;                       // of the target
     bit<32> owner;
@@ -427,6 +428,10 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         }
         meta.edge = meta.edge + 1;
         meta.left = meta.left - 1;
+
+        // A read that nothing uses: netfold's engine starts loading what a later pass needs.
+        bit<32> unused;
+        tag.read(unused, meta.soon);
 
         bit<32> old_tag;
         bit<32> old_count;

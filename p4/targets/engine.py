@@ -160,9 +160,8 @@ class Engine(EngineTables):
 
     def statistics(self) -> dict[str, int]:
         """What the switch counted; see STATISTICS."""
-        values = (c.c_uint64 * len(STATISTICS))()
-        self._library.nf_statistics(self._handle, values)
-        return dict(zip(STATISTICS, values, strict=True))
+        values = self._library.nf_statistics(self._handle)
+        return dict(zip(STATISTICS, values[: len(STATISTICS)], strict=True))
 
     def problems(self) -> list[str]:
         """One line for each kind of packet that was stopped, and for assertions that failed."""

@@ -31,7 +31,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_queue_state": (c.c_int, [c.c_void_p, c.c_uint32, c.c_uint32, c.POINTER(c.c_uint64)]),
     "nf_output": (c.c_uint64, [c.c_void_p] + [c.POINTER(c.c_void_p)] * 4),
     "nf_clear_output": (None, [c.c_void_p]),
-    "nf_statistics": (None, [c.c_void_p, c.POINTER(c.c_uint64)]),
+    "nf_statistics": (c.POINTER(c.c_uint64), [c.c_void_p]),
     "nf_table_insert": (
         c.c_int,
         [
@@ -75,7 +75,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_digest_clear": (None, [c.c_void_p]),
 }
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 
 
 def open_library(path: Path) -> c.CDLL:

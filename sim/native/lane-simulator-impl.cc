@@ -163,6 +163,11 @@ LaneSimulatorImpl::Run()
             m_context = ns3::Simulator::NO_CONTEXT;
             m_firing = source;
             m_rearmed = false;
+            const std::uint32_t next = m_tree.RunnerUp();
+            if (m_tree.KeyOf(next) != SourceTree::kIdle)
+            {
+                m_sources[next]->Prefetch();
+            }
             m_sources[source]->Fire(m_now);
             m_firing = kNone;
             if (!m_rearmed)

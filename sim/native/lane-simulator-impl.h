@@ -30,6 +30,11 @@ class EventSource
   public:
     virtual ~EventSource() = default;
     virtual void Fire(Ps now) = 0;
+
+    // Fire() comes soon: start loading what it will read. May come without Fire(), or more than once.
+    virtual void Prefetch()
+    {
+    }
 };
 
 // Winner tree over (time, uid) keys, one leaf per source.
@@ -61,6 +66,19 @@ class SourceTree
     Key TopKey() const
     {
         return m_keys[m_winner[1]];
+    }
+
+    // The source behind the top one: those that lost to it directly.
+    std::uint32_t RunnerUp() const
+    {
+        std::uint32_t node = m_leaves + Top();
+        std::uint32_t best = m_winner[node ^ 1];
+        for (node >>= 1; node > 1; node >>= 1)
+        {
+            const std::uint32_t other = m_winner[node ^ 1];
+            best = m_keys[other] < m_keys[best] ? other : best;
+        }
+        return best;
     }
 
     Key KeyOf(std::uint32_t source) const

@@ -152,6 +152,15 @@ Port::NextDeparture(Ps now)
 }
 
 void
+Port::Prefetch()
+{
+    if (m_fabric.wire && !m_flight.Empty())
+    {
+        m_fabric.wire->pool.Prefetch(m_flight.Front().payload);
+    }
+}
+
+void
 Port::Fire(Ps now)
 {
     m_flight.Prefetch(4);
@@ -161,10 +170,6 @@ Port::Fire(Ps now)
     if (m_flight.Size() > (m_paused ? m_held : 0))
     {
         m_fabric.events.Arm(m_source, m_flight.Front().time);
-        if (m_fabric.wire)
-        {
-            m_fabric.wire->pool.Prefetch(m_flight.Front().payload);
-        }
     }
 
     Counters& counters = m_fabric.counters;

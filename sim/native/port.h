@@ -79,6 +79,7 @@ class Port final : public EventSource
     Ps NextDeparture(Ps now);
 
     void Fire(Ps now) override;
+    void Prefetch() override;
 
     // Largest backlog since the last call, for the sampler.
     std::uint64_t TakePeak(Ps now)

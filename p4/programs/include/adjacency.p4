@@ -18,6 +18,8 @@
 #define ARRAY_SEEN 8
 #define ARRAY_DONE 9                // worker -> 0
 
+#define AHEAD 2                     // passes from naming an aggregator to adding to it
+
 // The packet's words into one array, whose part from `base` on, of `size` words, is the job's.
 #define LOAD_WORD(array, base, i) if (hdr.agg.count > i) { array.write(base + hdr.agg.vertex + i, (bit<32>)hdr.values.v##i); }
 #define FITS(size) (hdr.agg.vertex < (size) && hdr.agg.count <= (size) - hdr.agg.vertex)
@@ -61,6 +63,8 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bit<32> first;
         bit<32> size;
         bit<32> owner;
+        bit<32> soon = 0;
+        bit<32> unused;
         meta.refused = true;
         if ((bit<32>)hdr.agg.block >= meta.blocks) { return; }
         block_first.read(first, meta.blocks_at + (bit<32>)hdr.agg.block);
@@ -82,6 +86,11 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
             if (meta.edge >= meta.edges) { return; }
             edge_slot.read(meta.target, meta.edges_at + meta.edge);
             if (meta.target >= size) { return; }
+            if (meta.left > AHEAD && meta.edges - meta.edge > AHEAD) {
+                edge_slot.read(soon, meta.edges_at + meta.edge + AHEAD);
+                if (soon >= size) { soon = 0; }
+                entry_expected.read(unused, meta.entries_at + first + soon);
+            }
         }
         // Below 2^32, as both factors are below 2^16 where they pass.
         if (meta.target >= 65536 || meta.target * meta.chunks + (bit<32>)hdr.agg.chunk >= meta.aggregators
@@ -90,6 +99,7 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
         entry_owner.read(meta.owner, meta.entries_at + first + meta.target);
         meta.own = meta.aggregators_at + hdr.agg.vertex * meta.chunks + (bit<32>)hdr.agg.chunk;
         meta.at = meta.aggregators_at + meta.target * meta.chunks + (bit<32>)hdr.agg.chunk;
+        meta.soon = meta.aggregators_at + soon * meta.chunks + (bit<32>)hdr.agg.chunk;
         meta.refused = false;
     }
 }

@@ -43,6 +43,17 @@ struct Digest {
   std::vector<uint8_t> data;
 };
 
+// What happened so far; in the order of nf_statistics (abi.h).
+struct Statistics {
+  uint64_t passes = 0;    // through ingress or egress
+  uint64_t runaways = 0;  // packets stopped because they would have gone round for ever
+  uint64_t endless_loops = 0;
+  uint64_t queue_drops = 0;  // by full egress queues
+  uint64_t failed_assertions = 0;
+  uint64_t parser_timeouts = 0;
+  uint64_t drops = 0;  // passes that left nothing of their packet
+};
+
 struct Context {
   // Of the packet in hand.
   uint64_t now_us = 0;
@@ -61,8 +72,7 @@ struct Context {
   std::vector<Digest> digests;
   std::vector<std::string> logged;
   uint64_t log_lines_lost = 0;
-  uint64_t failed_assertions = 0;
-  uint64_t parser_timeouts = 0;
+  Statistics statistics;
   void* const* objects = nullptr;  // those that are used outside the block that holds them
 
   void begin() {
@@ -103,7 +113,7 @@ struct Context {
     }
     logged.push_back(std::move(text));
   }
-  void check(bool holds) { failed_assertions += !holds; }
+  void check(bool holds) { statistics.failed_assertions += !holds; }
   template <class Bytes>
   void digest(int kind, const Bytes& data) {
     digests.push_back({kind, std::vector<uint8_t>(data.data(), data.data() + data.bytes())});

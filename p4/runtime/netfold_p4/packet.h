@@ -132,6 +132,61 @@ class PacketOut {
   Bytes& out_;
 };
 
+// What a deparser emits, one header after another, before any of it becomes bytes.
+class EmittedHeaders {
+ public:
+  using Write = void (*)(PacketOut&, const void*);
+  struct Header {
+    const void* at;
+    Write write;  // tells its type too
+  };
+
+  template <class H>
+  void emit(const H& header) {
+    if (!header.valid_) return;
+    headers_.push_back({&header, &write_header<H>});
+    bytes_ += (header.size_bits() + 7) / 8;
+  }
+  void clear() {
+    headers_.clear();
+    bytes_ = 0;
+  }
+  const std::vector<Header>& headers() const { return headers_; }
+  size_t bytes() const { return bytes_; }
+  void write(Bytes& out) const {
+    PacketOut packet(out);
+    for (const Header& header : headers_) header.write(packet, header.at);
+  }
+  template <class H>
+  static void write_header(PacketOut& packet, const void* header) {
+    packet.emit(*static_cast<const H*>(header));
+  }
+
+ private:
+  std::vector<Header> headers_;
+  size_t bytes_ = 0;
+};
+
+// The packet as a parser sees it that extracts just those headers again, each as it is.
+class HeadersIn {
+ public:
+  explicit HeadersIn(const EmittedHeaders& emitted) : next_(emitted.headers().begin()), end_(emitted.headers().end()) {}
+
+  template <class H>
+  void extract(H& header) {
+    if (next_ == end_ || next_->write != &EmittedHeaders::write_header<H>) throw OtherHeaders{};
+    header = *static_cast<const H*>(next_->at);
+    ++next_;
+  }
+  bool at_end() const { return next_ == end_; }
+
+  // Thrown where the parser extracts something else: the packet must become bytes after all.
+  struct OtherHeaders {};
+
+ private:
+  std::vector<EmittedHeaders::Header>::const_iterator next_, end_;
+};
+
 // H[N]. An index out of bounds reads zeros and writes nowhere.
 template <class H, int N>
 struct Stack {

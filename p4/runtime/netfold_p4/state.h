@@ -1,6 +1,8 @@
 // Registers, counters and meters: state that outlives a packet.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -29,6 +31,7 @@ struct RegisterView {
   int record;  // arrays of the same number lie interleaved
 };
 
+constexpr uint64_t cache_line = 64, large_page = 1 << 21;
 constexpr uint64_t rounded_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 constexpr uint64_t element_alignment(uint64_t bytes) {
   uint64_t most = 1;
@@ -54,11 +57,19 @@ class Register {
   Register(uint64_t size, uint64_t stride, T initial) : size_(size), stride_(stride), initial_(initial) {}
   void read(T& out, uint64_t index) const { get(out, index, size_, stride_); }
   void write(uint64_t index, T value) { put(index, value, size_, stride_); }
+  [[gnu::always_inline]] void prefetch(uint64_t index) const { load(index, size_, stride_); }
   RegisterView view(int record) { return {&data_, &initial_, size_, stride_, int(sizeof(T)), record}; }
 
  protected:
   T* at(uint64_t index, uint64_t stride) const {
     return reinterpret_cast<T*>(static_cast<char*>(data_) + index * stride);
+  }
+  // The element will be wanted, and what lies beside it. Inlined, as g++ takes a function that does nothing but prefetch
+  // for one that does nothing.
+  [[gnu::always_inline]] void load(uint64_t index, uint64_t size, uint64_t stride) const {
+    if (index >= size) return;
+    const char* first = reinterpret_cast<const char*>(at(index, stride));
+    for (uint64_t behind = 0; behind < stride; behind += cache_line) __builtin_prefetch(first + behind, 1);
   }
   void get(T& out, uint64_t index, uint64_t size, uint64_t stride) const {
     const T value = index < size ? *at(index, stride) : T{};
@@ -83,22 +94,19 @@ class RegisterArray : public Register<T> {
   explicit RegisterArray(T initial = T{}) : Register<T>(Size, Stride, initial) {}
   // Who reads one element of a record mostly wants others too, and a record's lines come sooner together.
   void read(T& out, uint64_t index) const {
-    if constexpr (Stride > 64) {
-      if (index < Size)
-        for (uint64_t behind = 64; behind < Stride; behind += 64)
-          __builtin_prefetch(reinterpret_cast<const char*>(this->at(index, Stride)) + behind, 1);
-    }
+    if constexpr (Stride > cache_line) prefetch(index);
     this->get(out, index, Size, Stride);
   }
+  [[gnu::always_inline]] void prefetch(uint64_t index) const { this->load(index, Size, Stride); }
   void write(uint64_t index, T value) { this->put(index, value, Size, Stride); }
   // Null out of bounds.
   T* element(uint64_t index) { return index < Size ? this->at(index, Stride) : nullptr; }
 };
 
-// The memory of a program's registers. A block's arrays of the same length lie interleaved, element i of all of them side by
-// side: a program that keeps a record in as many arrays as it has fields (an aggregator in thirty and more) finds it in
-// a few cache lines instead of one for each field. Their strides are record_bytes(). Pages that are never written stay
-// unused.
+// The memory of a program's registers. Arrays that a block reads at the same index lie interleaved (codegen/records.py),
+// element i of all of them side by side: a program that keeps a record in as many arrays as it has fields (an aggregator
+// in thirty and more) finds it in a few cache lines instead of one for each field. Their strides are record_bytes(). Pages
+// that are never written stay unused.
 class RegisterMemory {
  public:
   explicit RegisterMemory(std::vector<RegisterView>& registers) {
@@ -112,10 +120,15 @@ class RegisterMemory {
       });
       const uint64_t stride = group.front()->stride;
       if (count == 0) continue;
-      if (count > ~0ull / stride) throw std::bad_alloc();
-      blocks_.emplace_back(static_cast<char*>(std::calloc(count, stride)));
+      if (count > (~0ull - large_page) / stride) throw std::bad_alloc();
+      const uint64_t bytes = count * stride;
+      // Those that outgrow the caches by far are read at random: fewer pages, fewer walks through their tables.
+      const uint64_t alignment_bytes = bytes >= 4 * large_page ? large_page : cache_line;
+      blocks_.emplace_back(static_cast<char*>(std::calloc(bytes + alignment_bytes, 1)));
       if (!blocks_.back()) throw std::bad_alloc();
       char* at = blocks_.back().get();
+      at += (alignment_bytes - reinterpret_cast<uintptr_t>(at) % alignment_bytes) % alignment_bytes;
+      if (alignment_bytes == large_page) madvise(at, bytes, MADV_HUGEPAGE);
       for (RegisterView* one : group) {
         *one->data = at;
         fill(*one);

@@ -90,7 +90,7 @@ class Switch : public Pipeline<Program> {
   InstantPorts::Turns turns(uint32_t port) const { return instant_.turns(port); }
 
   bool holds(uint64_t id) const { return items_.holds(id); }
-  void prefetch(uint64_t id) const { items_.prefetch(id); }
+  [[gnu::always_inline]] void prefetch(uint64_t id) const { items_.prefetch(id); }
   void discard(uint32_t id) { items_.give(id); }
 
  private:
@@ -121,6 +121,7 @@ class Switch : public Pipeline<Program> {
     StdMeta std_meta{};
     std_meta.ingress_port = bit<9>(uint16_t(port));
     this->ingress(data, bytes, meta, std_meta);
+    this->go_round();
   }
 
   void work() {
@@ -144,6 +145,7 @@ class Switch : public Pipeline<Program> {
     } else {
       this->ingress(item.bytes.data(), item.bytes.size(), item.meta, item.std_meta);
     }
+    this->go_round();
     items_.give(id);
   }
 
@@ -156,13 +158,21 @@ class Switch : public Pipeline<Program> {
     EgressQueue* queue = item.next == Next::egress ? queues_.find(item.port, item.priority) : nullptr;
     if (queue != nullptr) {
       item.enq_depth = uint32_t(queue->waiting);
-      if (!queues_.push(*queue, item.priority, id, now_ns_)) items_.give(id);
+      if (!queues_.push(*queue, item.priority, id, now_ns_)) {
+        ++context_.statistics.queue_drops;
+        items_.give(id);
+      }
     } else if (work_.size() >= max_copies) {
-      this->stop(this->runaways);
+      this->stop(&Statistics::runaways);
       items_.give(id);
     } else {
       work_.push_back(id);
     }
+  }
+
+  // Not past those that wait for their next pass already.
+  bool goes_round_at_once(uint32_t port, uint64_t bytes) override {
+    return work_.empty() && (!handing_over_ || instant_.passes(port, true, bytes));
   }
 
   bool at_once(const Item<Program>& item) {

@@ -91,8 +91,6 @@ class TnaSwitch {
   Bytes out;
   std::vector<uint64_t> ends;
   std::vector<uint32_t> ports, sources;
-  uint64_t passes = 0, runaways = 0, endless_loops = 0;
-  uint64_t drops = 0;  // passes that left nothing of their packet
 
   struct Descriptor {
     uint64_t item;
@@ -101,6 +99,7 @@ class TnaSwitch {
   };
 
   Context& context() { return context_; }
+  const Statistics& statistics() const { return context_.statistics; }
   void clear_output() {
     out.clear();
     ends.clear();
@@ -165,7 +164,7 @@ class TnaSwitch {
   void pass_at_once(uint32_t port, bool yes) { instant_.set(port, yes); }
   InstantPorts::Turns turns(uint32_t port) const { return instant_.turns(port); }
   bool holds(uint64_t id) const { return items_.holds(id); }
-  void prefetch(uint64_t id) const { items_.prefetch(id); }
+  [[gnu::always_inline]] void prefetch(uint64_t id) const { items_.prefetch(id); }
   void discard(uint32_t id) { items_.give(id); }
 
  private:
@@ -190,18 +189,18 @@ class TnaSwitch {
     if (starts) descriptors_.clear();
     handing_over_ = starts;
   }
-  void stop(uint64_t& counter) {
-    counter += !stopped_;
+  void stop(uint64_t Statistics::*counter) {
+    context_.statistics.*counter += !stopped_;
     stopped_ = true;
     passes_left_ = 0;
   }
   bool pass() {
     if (passes_left_ == 0 || rounds_ > max_rounds) {
-      stop(runaways);
+      stop(&Statistics::runaways);
       return false;
     }
     --passes_left_;
-    ++passes;
+    ++context_.statistics.passes;
     context_.steps_left = max_steps_of_a_pass;
     context_.begin();
     return true;
@@ -239,10 +238,10 @@ class TnaSwitch {
       try {
         ingress_pass(came, port, resubmitted);
       } catch (const EndlessLoop&) {
-        stop(endless_loops);
+        stop(&Statistics::endless_loops);
       }
     }
-    drops += left_ == before;
+    context_.statistics.drops += left_ == before;
   }
 
   void ingress_pass(const Bytes& came, uint32_t port, const Bytes* resubmitted) {
@@ -308,10 +307,10 @@ class TnaSwitch {
       try {
         egress_pass(item, left_behind);
       } catch (const EndlessLoop&) {
-        stop(endless_loops);
+        stop(&Statistics::endless_loops);
       }
     }
-    drops += left_ == before;
+    context_.statistics.drops += left_ == before;
   }
 
   void egress_pass(const TnaItem& item, uint64_t left_behind) {
@@ -410,9 +409,12 @@ class TnaSwitch {
     EgressQueue* queue = item.next == Next::egress ? queues_.find(item.port, item.priority) : nullptr;
     if (queue != nullptr) {
       item.enq_depth = uint32_t(queue->waiting);
-      if (!queues_.push(*queue, item.priority, id, now_ns_)) items_.give(id);
+      if (!queues_.push(*queue, item.priority, id, now_ns_)) {
+        ++context_.statistics.queue_drops;
+        items_.give(id);
+      }
     } else if (work_.size() >= max_copies) {
-      stop(runaways);
+      stop(&Statistics::runaways);
       items_.give(id);
     } else {
       work_.push_back(id);

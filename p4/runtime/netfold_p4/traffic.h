@@ -49,7 +49,6 @@ struct EgressQueue {
 class EgressQueues {
  public:
   bool empty() const { return queues_.empty(); }
-  uint64_t dropped() const { return dropped_; }
 
   // What the port has; it is limited from now on.
   std::array<EgressQueue, queues_per_port>& of(uint32_t port) { return queues_[port]; }
@@ -62,7 +61,6 @@ class EgressQueues {
   bool push(EgressQueue& queue, uint32_t priority, uint32_t item, uint64_t now_ns) {
     if (queue.waiting >= queue.depth) {
       ++queue.dropped;
-      ++dropped_;
       return false;
     }
     const double leaves_ns = queue.next_ns > double(now_ns) ? queue.next_ns : double(now_ns);
@@ -103,7 +101,7 @@ class EgressQueues {
   };
   std::map<uint32_t, std::array<EgressQueue, queues_per_port>> queues_;
   std::priority_queue<Waiting> waiting_;
-  uint64_t number_ = 0, dropped_ = 0;
+  uint64_t number_ = 0;
 };
 
 }  // namespace p4

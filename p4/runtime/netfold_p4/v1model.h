@@ -56,11 +56,7 @@ template <class T>
 class Pool {
  public:
   uint32_t take() {
-    if (free_.empty()) {
-      const uint32_t first = uint32_t(slabs_.size()) * per_slab;
-      slabs_.push_back(std::make_unique<Place[]>(per_slab));
-      for (uint32_t i = per_slab; i-- > 0;) free_.push_back(first + i);
-    }
+    if (free_.empty()) grow();
     const uint32_t id = free_.back();
     free_.pop_back();
     place(id).taken = true;
@@ -70,22 +66,27 @@ class Pool {
     place(id).taken = false;
     free_.push_back(id);
   }
-  bool holds(uint64_t id) const { return id / per_slab < slabs_.size() && slabs_[id / per_slab][id % per_slab].taken; }
+  bool holds(uint64_t id) const { return id / per_slab < slabs_.size() && place(id).taken; }
   T& operator[](uint32_t id) { return place(id).object; }
-  // It is wanted soon.
-  void prefetch(uint64_t id) const {
+  // It is wanted soon. Inlined, as g++ takes a function that does nothing but prefetch for one that does nothing.
+  [[gnu::always_inline]] void prefetch(uint64_t id) const {
     if (id / per_slab >= slabs_.size()) return;
-    const char* at = reinterpret_cast<const char*>(&slabs_[id / per_slab][id % per_slab]);
-    for (size_t behind = 0; behind < sizeof(Place); behind += 64) __builtin_prefetch(at + behind, 1);
+    const char* at = reinterpret_cast<const char*>(&place(id));
+    for (size_t behind = 0; behind < sizeof(Place); behind += cache_line) __builtin_prefetch(at + behind, 1);
   }
 
  private:
   static constexpr uint32_t per_slab = 64;
-  struct Place {
+  struct alignas(cache_line) Place {
     bool taken = false;
     T object;
   };
-  Place& place(uint32_t id) { return slabs_[id / per_slab][id % per_slab]; }
+  Place& place(uint64_t id) const { return slabs_[id / per_slab][id % per_slab]; }
+  void grow() {
+    const uint32_t first = uint32_t(slabs_.size()) * per_slab;
+    slabs_.push_back(std::make_unique<Place[]>(per_slab));
+    for (uint32_t i = per_slab; i-- > 0;) free_.push_back(first + i);
+  }
   std::vector<std::unique_ptr<Place[]>> slabs_;
   std::vector<uint32_t> free_;
 };
@@ -112,11 +113,9 @@ class Pipeline {
   Bytes out;
   std::vector<uint64_t> ends;
   std::vector<uint32_t> ports, sources;
-  // Packets stopped because they would have gone round for ever, and because of a loop without an end.
-  uint64_t passes = 0, runaways = 0, endless_loops = 0;
-  uint64_t drops = 0;  // passes that left nothing of their packet
 
   Context& context() { return context_; }
+  const Statistics& statistics() const { return context_.statistics; }
   void clear_output() {
     out.clear();
     ends.clear();
@@ -127,6 +126,8 @@ class Pipeline {
  protected:
   // Called for each packet that is to have another pass; the receiver gives the item back.
   virtual void put(uint32_t id) = 0;
+  // Whether nothing comes between a recirculating packet's egress and its next ingress.
+  virtual bool goes_round_at_once(uint32_t port, uint64_t bytes) = 0;
 
   // Before a packet's first pass: the passes and steps it may use.
   void begin_packet(uint32_t source, uint32_t rounds) {
@@ -139,8 +140,8 @@ class Pipeline {
   // Another of the packet's copies.
   void continue_packet(uint32_t rounds) { rounds_ = rounds; }
   // The packet in hand is stopped, and what waits of it too. Counted once.
-  void stop(uint64_t& counter) {
-    counter += !stopped_;
+  void stop(uint64_t Statistics::*counter) {
+    context_.statistics.*counter += !stopped_;
     stopped_ = true;
     budget_ = 0;
   }
@@ -151,10 +152,10 @@ class Pipeline {
       try {
         ingress_pass(data, bytes, meta, std_meta);
       } catch (const EndlessLoop&) {
-        stop(endless_loops);
+        stop(&Statistics::endless_loops);
       }
     }
-    drops += left_ == before;
+    context_.statistics.drops += left_ == before;
   }
 
   void egress(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
@@ -166,10 +167,28 @@ class Pipeline {
         egress_pass(headers, meta, std_meta, payload, payload_bytes, length, truncate);
       } catch (const EndlessLoop&) {
         out.resize(start);
-        stop(endless_loops);
+        stop(&Statistics::endless_loops);
       }
     }
-    drops += left_ == before;
+    context_.statistics.drops += left_ == before;
+  }
+
+  // The passes of a packet that went round at once, until it no longer does. Behind every ingress() and egress(), as long
+  // as the bytes and headers that these were given are there.
+  void go_round() {
+    while (round_.pending) {
+      round_.pending = false;
+      ++rounds_;
+      const uint64_t before = left_;
+      if (pass()) {
+        try {
+          round_pass();
+        } catch (const EndlessLoop&) {
+          stop(&Statistics::endless_loops);
+        }
+      }
+      context_.statistics.drops += left_ == before;
+    }
   }
 
   // Whether no queue stands before the port's egress: it follows the packet's ingress without being stored.
@@ -187,36 +206,80 @@ class Pipeline {
     const uint64_t used = cost_of_a_pass + max_steps_of_a_pass - context_.steps_left;
     context_.steps_left = max_steps_of_a_pass;
     if (budget_ < used || rounds_ > max_rounds) {
-      stop(runaways);
+      stop(&Statistics::runaways);
       return false;
     }
-    ++passes;
+    ++context_.statistics.passes;
     budget_ -= used;
     return true;
   }
 
-  // The bytes left behind the parsed headers.
-  size_t parse(const uint8_t* data, size_t bytes, Headers& headers, Meta& meta, StdMeta& std_meta) {
-    PacketIn in(data, bytes);
+  // The packet as an ingress pass got it: bytes, or the headers that went round.
+  struct Arrived {
+    const uint8_t* data;  // null: headers
+    size_t bytes;
+  };
+
+  template <class Packet>
+  void parse(Packet& in, Headers& headers, Meta& meta, StdMeta& std_meta) {
     try {
       program.parse(context_, in, headers, meta, std_meta);
     } catch (const ParserError& error) {
       // The packet goes on (v1model): the program reads parser_error.
       std_meta.parser_error = decltype(std_meta.parser_error)(error.code);
-      context_.parser_timeouts += error.code == parser_timeout;
+      context_.statistics.parser_timeouts += error.code == parser_timeout;
     }
-    return in.consumed_bytes();
   }
 
   void ingress_pass(const uint8_t* data, size_t bytes, Meta& meta, StdMeta& std_meta) {
-    Headers& headers = headers_;  // the parser clears it
+    Headers& headers = headers_[0];  // the parser clears it
+    begin_ingress(bytes, std_meta);
+    PacketIn in(data, bytes);
+    parse(in, headers, meta, std_meta);
+    const size_t consumed = in.consumed_bytes();
+    ingress_of({data, bytes}, headers, meta, std_meta, data + consumed, bytes - consumed);
+  }
+
+  // Ingress of a packet that went round at once: its headers need no bytes where the parser extracts what the deparser
+  // emitted.
+  void round_pass() {
+    const int now = round_.current;
+    const size_t bytes = round_.emitted.bytes() + round_.payload_bytes;
+    if constexpr (Program::reads_what_it_writes) {
+      Headers& headers = headers_[round_.from == &headers_[0]];  // not those that are being read
+      const uint64_t steps = context_.steps_left;
+      begin_ingress(bytes, round_.std_meta[now]);
+      HeadersIn in(round_.emitted);
+      try {
+        parse(in, headers, round_.meta[now], round_.std_meta[now]);
+        if (in.at_end()) {
+          ingress_of({nullptr, bytes}, headers, round_.meta[now], round_.std_meta[now], round_.payload,
+                     round_.payload_bytes);
+          return;
+        }
+      } catch (const HeadersIn::OtherHeaders&) {
+      }
+      // Such a program's other packets hardly fit either, and each try costs.
+      round_.fits = ++round_.misfits < most_misfits;
+      context_.steps_left = steps;
+    }
+    begin_round(round_.list, recirculated, round_.meta[now], round_.std_meta[now], *round_.from_meta, *round_.from_std_meta);
+    Bytes& data = round_.bytes[now];  // there as long as a next round may read its end
+    data = arrived_bytes({nullptr, bytes});
+    ingress_pass(data.data(), data.size(), round_.meta[now], round_.std_meta[now]);
+  }
+
+  void begin_ingress(size_t bytes, StdMeta& std_meta) {
     context_.begin();
     context_.packet_bytes = bytes;
     std_meta.packet_length = bit<32>(uint32_t(bytes));
     std_meta.ingress_global_timestamp = bit<48>(context_.now_us);
-    const size_t consumed = parse(data, bytes, headers, meta, std_meta);
-    const uint8_t* payload = data + consumed;
-    const size_t payload_bytes = bytes - consumed;
+  }
+
+  // Behind the parser.
+  void ingress_of(const Arrived& arrived, Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload,
+                  size_t payload_bytes) {
+    const size_t bytes = arrived.bytes;
     context_.payload = payload;
     context_.payload_bytes = payload_bytes;
     program.verify(context_, headers, meta);
@@ -225,9 +288,11 @@ class Pipeline {
     program.ingress(context_, headers, meta, std_meta);
 
     const uint32_t truncate = context_.truncate_bytes;
-    if (context_.clone_requested) clone_ingress(data, bytes, meta, std_meta);
+    if (context_.clone_requested) clone_ingress(arrived, meta, std_meta);
     if (context_.resubmit_requested) {
-      again(take(Next::resubmitted, data, bytes, bytes, rounds_ + 1), context_.resubmit_list, meta, std_meta);
+      const uint32_t id = take(Next::resubmitted, bytes, rounds_ + 1);
+      items_[id].bytes = arrived_bytes(arrived);
+      again(id, context_.resubmit_list, meta, std_meta);
       return;
     }
     if (std_meta.mcast_grp.u64() != 0) {
@@ -247,6 +312,17 @@ class Pipeline {
     std_meta.deq_qdepth = bit<19>();
     std_meta.deq_timedelta = bit<32>();
     egress(headers, meta, std_meta, payload, payload_bytes, bytes, truncate);
+  }
+
+  Bytes arrived_bytes(const Arrived& arrived) const {
+    Bytes out;
+    if (arrived.data != nullptr) {
+      append(out, arrived.data, arrived.bytes);
+    } else {
+      round_.emitted.write(out);
+      append(out, round_.payload, round_.payload_bytes);
+    }
+    return out;
   }
 
   void egress_pass(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
@@ -271,11 +347,11 @@ class Pipeline {
 
     context_.exited = false;
     if (recirculate) {
-      round_.clear();
-      deparse(round_, headers, payload, payload_bytes, cut);
-      const uint32_t id = items_.take();
-      begin_item(items_[id], Next::recirculated, round_.size(), rounds_ + 1);
-      items_[id].bytes.swap(round_);
+      if (cut == ~0u && recirculate_at_once(port, list, headers, meta, std_meta, payload, payload_bytes)) return;
+      round_bytes_.clear();
+      deparse(round_bytes_, headers, payload, payload_bytes, cut);
+      const uint32_t id = take(Next::recirculated, round_bytes_.size(), rounds_ + 1);
+      items_[id].bytes.swap(round_bytes_);
       again(id, list, meta, std_meta);
       return;
     }
@@ -286,6 +362,28 @@ class Pipeline {
     sources.push_back(source_);
   }
 
+  bool recirculate_at_once(uint32_t port, int list, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
+                           const uint8_t* payload, size_t payload_bytes) {
+    if constexpr (Program::reads_what_it_writes) {
+      if (!round_.fits) return false;
+      round_.emitted.clear();
+      Program::emitted(round_.emitted, headers);
+      if (!goes_round_at_once(port, round_.emitted.bytes() + payload_bytes)) return false;
+      round_.pending = true;
+      round_.from = &headers;
+      round_.from_meta = &meta;
+      round_.from_std_meta = &std_meta;
+      round_.list = list;
+      round_.payload = payload;
+      round_.payload_bytes = payload_bytes;
+      round_.current ^= 1;  // the other ones may be `meta` and `std_meta`
+      begin_round(list, recirculated, round_.meta[round_.current], round_.std_meta[round_.current], meta, std_meta);
+      ++left_;
+      return true;
+    }
+    return false;
+  }
+
   void deparse(Bytes& to, const Headers& headers, const uint8_t* payload, size_t payload_bytes, uint32_t cut) {
     const size_t start = to.size();
     PacketOut packet(to);
@@ -294,38 +392,41 @@ class Pipeline {
     if (to.size() - start > cut) to.resize(start + cut);
   }
 
-  void begin_item(Item<Program>& item, Next next, uint64_t length, uint32_t rounds) {
+  // A new item; its bytes, headers and metadata are as the last user left them.
+  uint32_t take(Next next, uint64_t length, uint32_t rounds) {
+    const uint32_t id = items_.take();
+    Item<Program>& item = items_[id];
     ++left_;
     item.next = next;
     item.rounds = rounds;
     item.source = source_;
     item.truncate = ~0u;
     item.length = length;
-  }
-  // A new item; its headers and metadata are as the last user left them.
-  uint32_t take(Next next, const uint8_t* data, size_t bytes, uint64_t length, uint32_t rounds) {
-    const uint32_t id = items_.take();
-    begin_item(items_[id], next, length, rounds);
-    assign(items_[id].bytes, data, bytes);
     return id;
   }
 
-  // The packet goes round: back to the parser, with the metadata of a field list and no other.
+  // The metadata of a packet on its way back to the parser: that of a field list and no other.
+  static void begin_round(int list, InstanceType type, Meta& meta, StdMeta& std_meta, const Meta& from,
+                          const StdMeta& std_from) {
+    meta = Meta{};
+    std_meta = StdMeta{};
+    Program::preserve(list, meta, std_meta, from, std_from);
+    std_meta.instance_type = bit<32>(type);
+  }
+
   void again(uint32_t id, int list, const Meta& meta, const StdMeta& std_meta) {
     Item<Program>& item = items_[id];
     item.port = uint32_t(std_meta.egress_port.u64());
     item.priority = 0;
-    item.meta = Meta{};
-    item.std_meta = StdMeta{};
-    Program::preserve(list, item.meta, item.std_meta, meta, std_meta);
-    item.std_meta.instance_type = bit<32>(item.next == Next::resubmitted ? resubmitted : recirculated);
+    begin_round(list, item.next == Next::resubmitted ? resubmitted : recirculated, item.meta, item.std_meta, meta, std_meta);
     put(id);
   }
 
   void to_egress(bit<9> port, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
                  const uint8_t* payload, size_t payload_bytes, uint64_t length, uint32_t truncate) {
-    const uint32_t id = take(Next::egress, payload, payload_bytes, length, rounds_);
+    const uint32_t id = take(Next::egress, length, rounds_);
     Item<Program>& item = items_[id];
+    assign(item.bytes, payload, payload_bytes);
     item.truncate = truncate;
     item.headers = headers;
     item.meta = meta;
@@ -359,19 +460,23 @@ class Pipeline {
   }
 
   // A clone from ingress is the packet as it came in, parsed again.
-  void clone_ingress(const uint8_t* data, size_t bytes, const Meta& meta, const StdMeta& std_meta) {
+  void clone_ingress(const Arrived& arrived, const Meta& meta, const StdMeta& std_meta) {
     const auto session = sessions.find(context_.clone_session);
     if (session == sessions.end()) return;
+    const Bytes bytes = arrived_bytes(arrived);
     Headers headers{};
     Meta clone_meta{};
     StdMeta clone_std{};
     clone_std.ingress_port = std_meta.ingress_port;
-    const size_t consumed = parse(data, bytes, headers, clone_meta, clone_std);
+    PacketIn in(bytes.data(), bytes.size());
+    parse(in, headers, clone_meta, clone_std);
+    const size_t consumed = in.consumed_bytes();
     clone_meta = Meta{};
     clone_std = StdMeta{};
     Program::preserve(context_.clone_list, clone_meta, clone_std, meta, std_meta);
     clone_std.instance_type = bit<32>(ingress_clone);
-    send_clone(session->second, headers, clone_meta, clone_std, data + consumed, bytes - consumed, bytes);
+    send_clone(session->second, headers, clone_meta, clone_std, bytes.data() + consumed, bytes.size() - consumed,
+               bytes.size());
   }
   // A clone from egress has the headers as egress left them.
   void clone_egress(const Headers& headers, const Meta& meta, const StdMeta& std_meta, const uint8_t* payload,
@@ -385,8 +490,28 @@ class Pipeline {
     send_clone(session->second, headers, clone_meta, clone_std, payload, payload_bytes, length);
   }
 
-  Headers headers_{};
-  Bytes round_;  // what goes round, until it is an item's
+  static constexpr uint32_t most_misfits = 64;
+  // A packet that goes round at once: what egress left of it, by reference, and the metadata of its next pass.
+  struct Round {
+    bool pending = false;
+    bool fits = true;  // the parser extracts what the deparser emitted, as a rule
+    uint32_t misfits = 0;
+    EmittedHeaders emitted;
+    const uint8_t* payload = nullptr;
+    size_t payload_bytes = 0;
+    const Headers* from = nullptr;
+    const Meta* from_meta = nullptr;
+    const StdMeta* from_std_meta = nullptr;
+    int list = no_field_list;
+    int current = 0;
+    Meta meta[2];
+    StdMeta std_meta[2];
+    Bytes bytes[2];
+  };
+
+  Headers headers_[2]{};
+  Round round_;
+  Bytes round_bytes_;  // of what goes round, until they are an item's
   uint64_t left_ = 0;  // packets that passes left behind
   uint64_t budget_ = 0;
   uint32_t source_ = 0, rounds_ = 0;

@@ -10,7 +10,7 @@ namespace netfold
 namespace
 {
 
-constexpr int kAbiVersion = 5; // p4/targets/library.py
+constexpr int kAbiVersion = 6; // p4/targets/library.py
 
 template <typename Function>
 void
@@ -49,16 +49,11 @@ P4Program::P4Program(const std::string& libraryPath, std::uintptr_t address)
     Find(library, "nf_turns", m_turns);
     Find(library, "nf_output", m_output);
     Find(library, "nf_clear_output", m_clearOutput);
-    Find(library, "nf_statistics", m_statistics);
+    const std::uint64_t* (*statistics)(void*);
+    Find(library, "nf_statistics", statistics);
+    static_assert(sizeof(P4Statistics) == 7 * sizeof(std::uint64_t));
+    m_statistics = reinterpret_cast<const P4Statistics*>(statistics(m_handle));
     dlclose(library);
-}
-
-P4Statistics
-P4Program::Statistics() const
-{
-    std::uint64_t seven[7];
-    m_statistics(m_handle, seven);
-    return {seven[0], seven[1], seven[2], seven[3], seven[4], seven[5], seven[6]};
 }
 
 } // namespace netfold

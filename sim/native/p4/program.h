@@ -43,6 +43,7 @@ struct P4Packet
     std::uint32_t source; // the caller's number of the packet it came from
 };
 
+// The seven numbers of nf_statistics (abi.h).
 struct P4Statistics
 {
     std::uint64_t passes;       // through ingress or egress
@@ -140,7 +141,11 @@ class P4Program
         m_discard(m_handle, item);
     }
 
-    P4Statistics Statistics() const;
+    // It counts on as the program runs.
+    const P4Statistics& Statistics() const
+    {
+        return *m_statistics;
+    }
 
   private:
     void* m_handle;
@@ -155,7 +160,7 @@ class P4Program
     std::uint64_t (*m_output)(void*, const std::uint8_t**, const std::uint64_t**, const std::uint32_t**,
                               const std::uint32_t**);
     void (*m_clearOutput)(void*);
-    void (*m_statistics)(void*, std::uint64_t*);
+    const P4Statistics* m_statistics;
 };
 
 } // namespace netfold

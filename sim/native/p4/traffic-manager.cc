@@ -75,6 +75,21 @@ class P4TrafficManager::EgressPort final : public EventSource
         m_owner.Settle(now);
     }
 
+    void Prefetch() override
+    {
+        // Which of the queues is next may change until then: the first that has one is the best guess.
+        for (int priority = kPriorities - 1; priority >= 0 && waiting > 0; --priority)
+        {
+            auto& queue = queues[static_cast<std::size_t>(priority)];
+            if (!queue.Empty())
+            {
+                m_owner.m_program.Prefetch(queue.Front().item);
+                queue.Prefetch(1);
+                return;
+            }
+        }
+    }
+
     Ps Serialisation(std::size_t bytes) const
     {
         return static_cast<Ps>((static_cast<unsigned __int128>(bytes + settings.wireOverheadBytes) * psPerByteQ32) >> 32);
@@ -565,16 +580,6 @@ P4TrafficManager::ServePort(EgressPort& port, Ps now)
     }
     if (port.waiting > 0)
     {
-        // Which of the queues is next may change until then: the first that has one is the best guess.
-        for (int priority = kPriorities - 1; priority >= 0; --priority)
-        {
-            auto& queue = port.queues[static_cast<std::size_t>(priority)];
-            if (!queue.Empty())
-            {
-                m_program.Prefetch(queue.Front().item);
-                break;
-            }
-        }
         if (!m_events.IsArmed(port.source))
         {
             m_events.Arm(port.source, port.busyUntil);
@@ -675,11 +680,16 @@ P4TrafficManager::LeavingDue(Ps now)
 bool
 P4TrafficManager::CheckStopped(std::uint32_t port, Ps now)
 {
-    const P4Statistics counted = m_program.Statistics();
+    const P4Statistics& counted = m_program.Statistics();
+    m_drops.program += counted.drops - m_seen.drops;
+    m_seen.drops = counted.drops;
     const bool runaway = counted.runaways != m_seen.runaways;
     const bool loop = counted.endlessLoops != m_seen.endlessLoops;
     const bool parser = counted.parserTimeouts != m_seen.parserTimeouts;
-    m_drops.program += counted.drops - m_seen.drops;
+    if (!(runaway || loop || parser)) [[likely]]
+    {
+        return false;
+    }
     m_seen = counted;
     if (runaway)
     {
@@ -693,7 +703,7 @@ P4TrafficManager::CheckStopped(std::uint32_t port, Ps now)
     {
         Stop("has a parser that loops without end", port, now);
     }
-    return runaway || loop || parser;
+    return true;
 }
 
 void

@@ -119,11 +119,13 @@ def test_registers_that_do_not_lie_side_by_side_are_no_run() -> None:
     between = REGISTERS.replace(
         "register<bit<32>>(5) r4;", "register<bit<32>>(5) r4; register<bit<32>>(5) other;"
     )
-    assert not is_loop(program(ADD, between))
+    assert not is_loop(program("other.read(word, h.k.at);" + ADD, between))
+    assert is_loop(program(ADD, between))  # never read there, so it lies elsewhere
     signed = REGISTERS.replace(
         "register<bit<32>>(5) r4;", "register<bit<32>>(5) r4; register<bit<64>>(5) other;"
     )
-    assert is_loop(program(ADD, signed))  # aligned otherwise, so it lies elsewhere
+    wide = "bit<64> wide; other.read(wide, h.k.at);"
+    assert is_loop(program(wide + ADD, signed))  # aligned otherwise, so it lies elsewhere
 
 
 # ---- fields that share bytes, and the checksum of any of them

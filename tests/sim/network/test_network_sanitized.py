@@ -17,7 +17,8 @@ from tests.p4.engine.test_sanitized import preloads
 ROOT = Path(__file__).parents[3]
 SOURCES = [
     "p4/program.cc", "p4/traffic-manager.cc", "lane-simulator-impl.cc",
-    "stock/ethernet-link.cc", "stock/p4-switch.cc", "stock/flow.cc", "stock/network.cc", "stock/module.cpp",
+    "stock/ethernet-link.cc", "stock/p4-switch.cc", "stock/flow.cc", "stock/network.cc", "stock/readable.cc",
+    "stock/module.cpp",
 ]  # fmt: skip
 FLAGS = ["-std=c++20", "-O1", "-g1", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize=vptr"]
 
