@@ -70,7 +70,9 @@ def test_a_set_of_graphs_is_divided_without_cuts(capsys):
     assert quarter < whole  # a quarter of the graphs, against a quarter of the columns of all
 
 
-def test_on_this_machine_the_first_schemes_are_run_and_the_fastest_is_taken(capsys):
+def test_on_this_machine_the_first_schemes_are_run_and_the_fastest_is_taken(capsys, monkeypatch):
+    monkeypatch.setattr("workloads.parallel.local.ROUNDS", 1)
+    monkeypatch.setattr("workloads.parallel.shortlist.ROUNDS", 3)
     words = ("autoparallel", "--graph", "karate", "--cluster", "local:2", "--device", "a100")
     status, out, _ = run(capsys, *words, "--turns", "1", "--shortlist", "2", "--json")
     answer = json.loads(out)

@@ -79,7 +79,7 @@ def measure_local(
     """
     if workers == 1 and not wanted:
         return LocalNetwork({}), {}
-    payload = list(wanted), known is None
+    payload = list(wanted), known is None, ROUNDS
     told: dict[str, Any] = run_workers(
         _measure, workers, payload, lambda row: progress(row["done"], row["total"])
     )
@@ -87,20 +87,26 @@ def measure_local(
     return known or LocalNetwork(curves), told["kernels"]
 
 
-def _measure(payload: tuple[list[Wanted], bool], rank: int, workers: int, report: Report) -> dict[str, Any]:
-    wanted, transfers = payload
-    total = (WARMUPS + ROUNDS) * transfers + len(wanted)
+def _measure(
+    payload: tuple[list[Wanted], bool, int], rank: int, workers: int, report: Report
+) -> dict[str, Any]:
+    wanted, transfers, rounds = payload
+    total = (WARMUPS + rounds) * transfers + len(wanted)
     found: dict[str, Any] = {"transfers": {}, "kernels": {}}
     if transfers:
-        found["transfers"] = _transfers(rank, workers, lambda turn: report({"done": turn, "total": total}))
+        found["transfers"] = _transfers(
+            rank, workers, rounds, lambda turn: report({"done": turn, "total": total})
+        )
     before = total - len(wanted)
     for at in range(0, len(wanted), TOGETHER):
-        found["kernels"] |= _kernels(wanted[at : at + TOGETHER], rank)
+        found["kernels"] |= _kernels(wanted[at : at + TOGETHER], rank, rounds)
         report({"done": before + min(at + TOGETHER, len(wanted)), "total": total})
     return found
 
 
-def _transfers(rank: int, workers: int, told: Callable[[int], None]) -> dict[tuple[str, int], list[float]]:
+def _transfers(
+    rank: int, workers: int, rounds: int, told: Callable[[int], None]
+) -> dict[tuple[str, int], list[float]]:
     """(kind, members) -> ns of each of SIZES: rounds go over all, and slow moments fall on all."""
     groups = [members for members in range(2, workers + 1) if workers % members == 0]
     cases = [("boundary", 1, SIZES[0])]
@@ -112,7 +118,7 @@ def _transfers(rank: int, workers: int, told: Callable[[int], None]) -> dict[tup
         for case in cases
     }
     times: dict[tuple[str, int, int], list[float]] = {case: [] for case in cases}
-    for turn in range(WARMUPS + ROUNDS):
+    for turn in range(WARMUPS + rounds):
         for case, (transfer, _) in made.items():
             times[case].append(_together(transfer, REPEATS)[0])
         told(turn + 1)
@@ -188,7 +194,7 @@ def _swapping(channel: Channel, rows: int) -> LocalGraph:
     return LocalGraph(rank, members, inner, remote, indptr, none, degrees, tuple(send), receive)
 
 
-def _kernels(wanted: list[Wanted], rank: int) -> Exact:
+def _kernels(wanted: list[Wanted], rank: int, rounds: int) -> Exact:
     """Times with all workers at it. A worker that waits for a core is not in its kernel, so what counts is
     how long all of them take for several runs, and only its division by direction is the kernel's own.
     """
@@ -197,7 +203,7 @@ def _kernels(wanted: list[Wanted], rank: int) -> Exact:
     dist.broadcast(once, 0)
     repeats = (KERNEL_NS / once).clamp(1, 50).int().tolist()
     times: list[list[tuple[float, float]]] = [[] for _ in made]
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         for kernel, count, told in zip(made, repeats, times, strict=True):
             if turn >= FEW_ROUNDS and count == 1:
                 continue

@@ -93,6 +93,7 @@ def _measure(
         rows.append({"failure": failure} if made is None else {"losses": [], "steps": [], "kept": 0})
     total = (WARMUPS + rounds) * len(pairs)
     gc.disable()  # a collection in one worker is a wait in all
+    gc.freeze()  # and what is there by now stays
     start = time.monotonic()
     for turn in range(WARMUPS + rounds):
         for number, (training, row) in enumerate(zip(trainings, rows, strict=True)):
@@ -111,6 +112,7 @@ def _measure(
         dist.broadcast(late, 0)  # all stop after the same round
         if late and turn + 1 >= WARMUPS + LEAST_ROUNDS:
             break
+    gc.unfreeze()
     gc.enable()
     return [_summary(training, row, workers) for training, row in zip(trainings, rows, strict=True)]
 
