@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 import netfold
-from analysis.records import load_runs
+from analysis.records import damage, load_runs
 from analysis.sweep import child, cluster
 from analysis.sweep.address import group_name, plan_name
 from analysis.sweep.drive import run_sweep
@@ -213,43 +214,62 @@ def test_a_sweep_runs_keeps_failures_and_is_not_run_again(
     assert "4 points, 6 runs" in capsys.readouterr().out
 
 
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def hole(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 3] + bytes(40) + whole[len(whole) // 3 + 40 :])
+
+
+DAMAGES: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "queues.parquet is cut short": ("queues.parquet", cut),
+    "summary.json is damaged": ("summary.json", lambda path: path.write_text('{"netfold": ')),
+    "no summary.json": ("summary.json", Path.unlink),
+    "epochs.parquet is not readable": ("epochs.parquet", hole),
+    "blocks.parquet is missing": ("blocks.parquet", Path.unlink),
+    "scenario.toml is missing or damaged": ("scenario.toml", lambda path: path.write_bytes(b"\xff")),
+    "links.parquet is not readable (other columns)": (
+        "links.parquet", lambda path: shutil.copy(path.with_name("packets.parquet"), path)),
+}  # fmt: skip
+
+
+def hurt(run: Path, why: str) -> None:
+    """Damage a run's folder so that this is what is wrong with it."""
+    name, how = DAMAGES[why]
+    how(min(run.rglob(name), key=lambda file: len(file.parts)))
+
+
 def test_damaged_results_are_named_and_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 4\n"), tmp_path / "out"
+    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 2\n"), tmp_path / "out"
     assert netfold.main(["sweep", str(path), "-o", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["damaged"] == {}
     first = {file: file.read_bytes() for file in out.rglob("*.parquet")}
     folders = sorted((out / "runs").iterdir())
-    assert len(folders) == 8
-    queues, epochs, blocks = (next(folders[number].rglob(f"{name}.parquet")) for number, name in
-                              enumerate(("queues", "epochs", "blocks")))  # fmt: skip
-    queues.write_bytes(first[queues][:-20])
-    middle = len(first[epochs]) // 3
-    epochs.write_bytes(first[epochs][:middle] + bytes(40) + first[epochs][middle + 40 :])
-    blocks.unlink()
-    (folders[3] / "summary.json").write_text('{"netfold": ')
-    (folders[4] / "summary.json").unlink()
-    (folders[5] / "scenario.toml").write_bytes(b"\xff")
-    links = next(folders[6].rglob("links.parquet"))
-    shutil.copy(next(folders[6].rglob("packets.parquet")), links)
-    why = dict(zip([folder.name for folder in folders], (
-        "queues.parquet is cut short", "epochs.parquet is not readable", "blocks.parquet is missing",
-        "summary.json is damaged", "no summary.json", "scenario.toml is missing or damaged",
-        "links.parquet is not readable (other columns)",
-    ), strict=False))  # fmt: skip
-    before = finished(out)[folders[7].name]
+    assert len(folders) == 4
+    for number, reason in enumerate(DAMAGES):
+        copy = shutil.copytree(folders[3], tmp_path / f"copy{number}")
+        assert damage(copy) is None
+        hurt(copy, reason)
+        assert reason in str(damage(copy))
+    why = {folder.name: reason for folder, reason in zip(folders[:3], DAMAGES, strict=False)}
+    for name, reason in why.items():
+        hurt(out / "runs" / name, reason)
+    before = finished(out)[folders[3].name]
     assert netfold.main(["sweep", str(path), "-o", str(out), "--dry-run", "--json"]) == 0
     states = {one["unit"]: one["state"] for one in json.loads(capsys.readouterr().out)["units"]}
     assert states == {folder.name: "damaged" if folder.name in why else "done" for folder in folders}
     assert netfold.main(["sweep", str(path), "-o", str(out), "--json"]) == 0
     shown = capsys.readouterr()
     told = json.loads(shown.out)
-    assert (told["ran"], told["reused"], told["failed"], told["skipped"]) == (7, 1, 0, {})
+    assert (told["ran"], told["reused"], told["failed"], told["skipped"]) == (3, 1, 0, {})
     assert told["damaged"].keys() == why.keys()
     for name, reason in why.items():
         assert reason in told["damaged"][name]
         assert f"{name}: damaged (" in shown.err
     assert {file: file.read_bytes() for file in out.rglob("*.parquet")} == first
-    assert finished(out)[folders[7].name] == before, "the whole one stays as it is"
+    assert finished(out)[folders[3].name] == before, "the whole one stays as it is"
     assert sorted((out / "runs").iterdir()) == folders, "nothing is left of the damaged ones"
 
 
@@ -285,7 +305,7 @@ def finished(out: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_a_sweep_killed_again_and_again_resumes(tmp_path: Path) -> None:
-    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 3\n"), tmp_path / "out"
+    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 2\n"), tmp_path / "out"
     seen: dict[str, tuple[int, int]] = {}
     kills = 0
     for wanted in (0, 2):  # runs finished when the kill comes: before the first, then in the middle
@@ -301,11 +321,11 @@ def test_a_sweep_killed_again_and_again_resumes(tmp_path: Path) -> None:
     assert kills == 2
     process = start(path, out)
     told = json.loads(process.communicate()[0])
-    assert (process.returncode, told["units"], told["failed"]) == (0, 6, 0)
-    assert told["ran"] + told["reused"] == 6
+    assert (process.returncode, told["units"], told["failed"]) == (0, 4, 0)
+    assert told["ran"] + told["reused"] == 4
     assert told["reused"] >= len(seen)
     assert seen.items() <= finished(out).items()
-    assert len(load_runs(out)) == 6
+    assert len(load_runs(out)) == 4
     assert not load_runs(out).skipped
     assert not [path for path in (out / "runs").iterdir() if path.name.startswith(".")]
 
@@ -424,13 +444,13 @@ def _heeds_interrupt() -> bool:
 
 
 def test_two_sweeps_on_one_folder_share_the_work(tmp_path: Path) -> None:
-    path, out = file_of(tmp_path, TINY_TOML + "[sweep]\nseeds = 3\n"), tmp_path / "out"
+    path, out = file_of(tmp_path, TINY_TOML), tmp_path / "out"
     processes = [start(path, out) for _ in range(2)]
     told = [json.loads(process.communicate()[0]) for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    assert sum(one["ran"] for one in told) == 6, "each unit once, by one or the other"
-    assert all(one["ran"] + one["reused"] == 6 for one in told)
-    assert len(load_runs(out)) == 6
+    assert sum(one["ran"] for one in told) == 2, "each unit once, by one or the other"
+    assert all(one["ran"] + one["reused"] == 2 for one in told)
+    assert len(load_runs(out)) == 2
 
 
 def test_an_existing_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
