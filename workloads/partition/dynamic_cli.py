@@ -53,7 +53,7 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     )
     conversion.set_defaults(run=_convert)
     debian = commands.add_parser(
-        "build-debian", help="Debian's dependency graph over releases, from three or more Packages indices"
+        "build-debian", help="Debian's dependency graph over releases, from four or more Packages indices"
     )
     debian.add_argument("indices", type=Path, nargs="+", help="Packages files, oldest release first")
     debian.add_argument("-o", "--output", type=Path, required=True, help="folder to write")

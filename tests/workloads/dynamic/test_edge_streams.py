@@ -14,6 +14,7 @@ from workloads.errors import InputError
 from workloads.graphs.dynamic import load_dynamic_graph
 from workloads.graphs.dynamic.debian import debian_releases
 from workloads.graphs.dynamic.streams import READERS, read_stream, recognise_stream
+from workloads.training.dynamic.task import make_task
 
 SNAP = "# made by hand\n7 3 100\n3 9 110\n7 3 150\n9 9 160\n12 3 200\n"
 SIGNED = "6,2,4,1289241911.72836\n6,5,2,1289241941.53378\n2,6,-1,1289243140.39049\n"
@@ -161,11 +162,14 @@ def test_debian_over_releases(tmp_path):
         stanza("a", "b") + "\n" + stanza("b"),
         stanza("a", "b, c") + "\n" + stanza("b") + "\n" + stanza("c"),
         stanza("a", "c") + "\n" + stanza("c", "d") + "\n" + stanza("d"),
+        stanza("a") + "\n" + stanza("c", "a") + "\n" + stanza("d"),
     ]
     paths = [written(tmp_path, f"release{i}_Packages", text) for i, text in enumerate(releases)]
     graph = debian_releases(paths)
-    assert [edges.tolist() for edges in graph.arrivals] == [[[0, 1]], [[0, 1], [0, 2]], [[0, 2], [2, 3]]]
+    arrivals = [[[0, 1]], [[0, 1], [0, 2]], [[0, 2], [2, 3]], [[0, 2]]]
+    assert [edges.tolist() for edges in graph.arrivals] == arrivals
     assert graph.lifetime == 1 and graph.provenance.kind == "real"
-    assert graph.features[:, :, -1].tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 1, 1]]
-    with pytest.raises(InputError, match="at least 3"):
-        debian_releases(paths[:2])
+    assert graph.features[:, :, -1].tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 1, 1], [1, 0, 1, 1]]
+    assert [ends.tolist() for ends in make_task(graph, 1).windows] == [[0], [1], [2]]
+    with pytest.raises(InputError, match="at least 4"):
+        debian_releases(paths[:3])

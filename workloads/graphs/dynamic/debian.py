@@ -19,7 +19,7 @@ from workloads.graphs.debian_snapshot import FEATURE_WIDTH
 from workloads.graphs.dynamic.graph import DynamicGraph, distinct_edges, make_dynamic_graph
 from workloads.graphs.graph import Provenance
 
-LEAST = 3
+LEAST = 4  # to train, to validate and to test on what the next one brings
 
 
 def debian_releases(
@@ -28,7 +28,8 @@ def debian_releases(
     """The dynamic graph of these releases. Raises InputError."""
     if len(indices) < LEAST:
         raise InputError(
-            f"releases: {len(indices)} Packages indices given; at least {LEAST}: to train, validate and test"
+            f"releases: {len(indices)} Packages indices given; at least {LEAST}: to train, "
+            "validate and test on what the next one brings"
         )
     releases = []
     for place, path in enumerate(indices):

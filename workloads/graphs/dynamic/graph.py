@@ -114,9 +114,12 @@ def distinct_edges(
     return np.stack([keys // max(n, 1), keys % max(n, 1)], axis=1).astype(np.int32)
 
 
-def chronological_split(num_snapshots: int) -> tuple[int, int]:
-    """(train_end, val_end): the first 60 % of the snapshots to train, the next 20 % to validate."""
-    return max(1, num_snapshots * 6 // 10), max(2, num_snapshots * 8 // 10)
+def chronological_split(num_snapshots: int, told: int) -> tuple[int, int]:
+    """(train_end, val_end): the first 60 % of the snapshots to train, the next 20 % to validate; where there
+    are few, each part has one of the `told` first, those with something to predict, as long as they last.
+    """
+    val_end = min(max(2, num_snapshots * 8 // 10), told - 1)
+    return max(1, min(num_snapshots * 6 // 10, val_end - 1)), val_end
 
 
 def check_lifetime(lifetime: int) -> None:
@@ -145,7 +148,8 @@ def make_dynamic_graph(
     """
     count = len(arrivals)
     check_lifetime(lifetime)
-    train_end, val_end = chronological_split(count)
+    # No links arrive after the last snapshot.
+    train_end, val_end = chronological_split(count, count - (task == "link"))
     if not 1 <= window <= train_end:
         raise InputError(
             f"window: {window} snapshots given; allowed: 1 to {train_end}, the training part of {count}"

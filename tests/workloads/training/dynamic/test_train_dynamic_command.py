@@ -56,7 +56,7 @@ def test_people_read_metrics_bytes_and_the_cache(tmp_path, capsys):
 BAD = [
     (["--graph", "nowhere"], "dynamic graph 'nowhere'"),
     (["--window", "9"], "window: 9 snapshots given"),
-    (["--graph", "social:60:5", "--window", "3"], "no test window"),
+    (["--graph", "social:60:5", "--window", "3"], "window: 3 snapshots given; allowed: 1 to 2"),
     (["--workers", "0"], "workers: 0 given"),
     (["--workers", "61"], "workers: 61 given"),
     (["--p", "0"], "p: 0.0 given; allowed: 1e-06 to 1"),
