@@ -100,7 +100,8 @@ struct metadata_t {
     bool refused;
     bit<32> target;                         // the slot whose aggregator this pass adds to
     bit<32> at;                             // that aggregator
-    bit<32> soon;                           // the one that the packet comes to AHEAD passes later
+    bit<32> next;                           // the one that the packet comes to a pass later
+    bit<32> soon;                           // ... and two
     bit<32> own;                            // where `seen` knows the uploaded vertex
     bit<32> expected;                       // of the target
     bit<32> owner;
@@ -247,6 +248,9 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         default_action = drop();
         size = WORKERS;
     }
+
+// An aggregator that a later pass adds to, read for nothing: netfold's engine starts loading it.
+#define LOOK_AT(aggregator) tag.read(unused, aggregator); sources.read(unused_senders, aggregator);
 
 #define CLEAR_TAG(i) if (hdr.agg.count > i) { tag.write(meta.aggregators_at + hdr.agg.vertex + i, 0); }
 #define CLEAR_SEEN(i) if (hdr.agg.count > i) { seen.write(meta.aggregators_at + hdr.agg.vertex + i, 0); }
@@ -401,6 +405,8 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 
         // ---- aggregation
 
+        bit<32> unused;
+        bit<SOURCES> unused_senders;
         bit<SOURCES> sender = 0;
         if (hdr.agg.type == packet_type_t.partial) {
             meta.left = 1;
@@ -415,6 +421,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         } else if (standard.instance_type == INSTANCE_NORMAL) {
             bit<32> last;
             seen.read(last, meta.own);
+            LOOK_AT(meta.next)
             if (last != 0 && (int<32>)(now - last) <= 0) {
                 if (last == now) { events.count(DUPLICATES); } else { events.count(STALE); }
                 drop();
@@ -426,12 +433,9 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
             drop();
             return;
         }
+        LOOK_AT(meta.soon)
         meta.edge = meta.edge + 1;
         meta.left = meta.left - 1;
-
-        // A read that nothing uses: netfold's engine starts loading what a later pass needs.
-        bit<32> unused;
-        tag.read(unused, meta.soon);
 
         bit<32> old_tag;
         bit<32> old_count;

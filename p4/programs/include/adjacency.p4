@@ -18,7 +18,14 @@
 #define ARRAY_SEEN 8
 #define ARRAY_DONE 9                // worker -> 0
 
-#define AHEAD 2                     // passes from naming an aggregator to adding to it
+// The slot that the packet comes to `passes` later, if it does. What is there is read for nothing: netfold's engine starts
+// loading what such a read names.
+#define LOOK_AHEAD(passes, slot) \
+    if (meta.left > passes && meta.edges - meta.edge > passes) { \
+        edge_slot.read(slot, meta.edges_at + meta.edge + passes); \
+        if (slot >= size) { slot = 0; } \
+        entry_expected.read(unused, meta.entries_at + first + slot); \
+    }
 
 // The packet's words into one array, whose part from `base` on, of `size` words, is the job's.
 #define LOAD_WORD(array, base, i) if (hdr.agg.count > i) { array.write(base + hdr.agg.vertex + i, (bit<32>)hdr.values.v##i); }
@@ -63,6 +70,7 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
         bit<32> first;
         bit<32> size;
         bit<32> owner;
+        bit<32> next = 0;
         bit<32> soon = 0;
         bit<32> unused;
         meta.refused = true;
@@ -86,11 +94,8 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
             if (meta.edge >= meta.edges) { return; }
             edge_slot.read(meta.target, meta.edges_at + meta.edge);
             if (meta.target >= size) { return; }
-            if (meta.left > AHEAD && meta.edges - meta.edge > AHEAD) {
-                edge_slot.read(soon, meta.edges_at + meta.edge + AHEAD);
-                if (soon >= size) { soon = 0; }
-                entry_expected.read(unused, meta.entries_at + first + soon);
-            }
+            if (standard.instance_type == INSTANCE_NORMAL) { LOOK_AHEAD(1, next) }
+            LOOK_AHEAD(2, soon)
         }
         // Below 2^32, as both factors are below 2^16 where they pass.
         if (meta.target >= 65536 || meta.target * meta.chunks + (bit<32>)hdr.agg.chunk >= meta.aggregators
@@ -99,6 +104,7 @@ control Adjacency(inout headers_t hdr, inout metadata_t meta, inout standard_met
         entry_owner.read(meta.owner, meta.entries_at + first + meta.target);
         meta.own = meta.aggregators_at + hdr.agg.vertex * meta.chunks + (bit<32>)hdr.agg.chunk;
         meta.at = meta.aggregators_at + meta.target * meta.chunks + (bit<32>)hdr.agg.chunk;
+        meta.next = meta.aggregators_at + next * meta.chunks + (bit<32>)hdr.agg.chunk;
         meta.soon = meta.aggregators_at + soon * meta.chunks + (bit<32>)hdr.agg.chunk;
         meta.refused = false;
     }

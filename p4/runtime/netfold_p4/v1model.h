@@ -60,6 +60,7 @@ class Pool {
     const uint32_t id = free_.back();
     free_.pop_back();
     place(id).taken = true;
+    if (!free_.empty()) prefetch(free_.back());  // the next one to be taken
     return id;
   }
   void give(uint32_t id) {
