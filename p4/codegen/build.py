@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from importlib.resources import files
@@ -110,6 +111,8 @@ def build(generated: Generated, *, folder: Path | None = None, sanitize: bool = 
             made.mkdir()
             (made / "program.cpp").write_text(generated.source)
             (made / "schema.json").write_text(generated.schema.to_json())
+            if sys.stderr.isatty():
+                print("netfold: compiling the P4 program for this processor, once ...", file=sys.stderr)
             command = [compiler()[0], *flags, f"-I{RUNTIME}", "program.cpp", "-o", "engine.so"]
             done = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
             if done.returncode:

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 
 from p4.codegen.code import cpp_name, cpp_string, unsupported
 from p4.codegen.expressions import ExpressionWriter
-from p4.codegen.layout import base_of, scalar_fields
+from p4.codegen.layout import base_of, field_names
 from p4.codegen.objects import ObjectRef, Objects
 from p4.codegen.schema import FieldInfo, StateInfo
 from p4.lang import ir
@@ -164,8 +164,8 @@ class ExternWriter(ExpressionWriter):
         base = base_of(data.type)
         name = base.name if isinstance(base, ty.Record) and base.name else "digest"
         fields = tuple(
-            FieldInfo(path.lstrip("."), ty.bit_width(t) or (16 if t == ty.ERROR else 32))
-            for path, t in scalar_fields(base, "")
+            FieldInfo(field, ty.bit_width(t) or (16 if t == ty.ERROR else 32))
+            for field, t in field_names(base)
         )
         info = StateInfo(name, 0, fields=fields)
         if info not in self.digests:

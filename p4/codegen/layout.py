@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from p4.codegen.code import Code, cpp_name, unsupported
 from p4.lang import types as ty
@@ -19,16 +20,25 @@ def base_of(type_: ty.Type) -> ty.Type:
             return type_
 
 
-def scalar_fields(type_: ty.Type, path: str) -> list[tuple[str, ty.Type]]:
-    """The scalars a value consists of, each as a C++ expression from `path`, in wire order."""
+def field_names(type_: ty.Type) -> list[tuple[str, ty.Type]]:
+    """The same scalars by their names in the program, for the control plane."""
+    return [(path.lstrip("."), t) for path, t in scalar_fields(type_, "", str)]
+
+
+def scalar_fields(
+    type_: ty.Type, path: str, spell: Callable[[str], str] = cpp_name
+) -> list[tuple[str, ty.Type]]:
+    """The scalars a value consists of, each as a C++ expression from `path`, in wire order. `spell` writes a
+    field's name.
+    """
     base = base_of(type_)
     match base:
         case ty.Record(_, _, _, fields):
-            return [s for n, t in fields for s in scalar_fields(t, f"{path}.{cpp_name(n)}")]
+            return [s for n, t in fields for s in scalar_fields(t, f"{path}.{spell(n)}", spell)]
         case ty.Tuple(items):
-            return [s for i, t in enumerate(items) for s in scalar_fields(t, f"{path}.f{i}")]
+            return [s for i, t in enumerate(items) for s in scalar_fields(t, f"{path}.f{i}", spell)]
         case ty.Stack(element, size):
-            return [s for i in range(size) for s in scalar_fields(element, f"{path}.items[{i}]")]
+            return [s for i in range(size) for s in scalar_fields(element, f"{path}.items[{i}]", spell)]
     return [(path, base)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from p4.codegen.blocks import BlockWriter, Shared, anonymous_instances
 from p4.codegen.code import cpp_name
-from p4.codegen.layout import scalar_fields
+from p4.codegen.layout import field_names, scalar_fields
 from p4.codegen.schema import FieldInfo, StateInfo
 from p4.codegen.tables import annotated_name, scalar_bits
 from p4.lang import ir
@@ -66,7 +66,7 @@ class ParserWriter(BlockWriter):
 
     def _value_set(self, value_set: ir.ValueSet) -> None:
         member = self.member(value_set.name)
-        fields = [FieldInfo(p.lstrip("."), scalar_bits(t)) for p, t in scalar_fields(value_set.type, "")]
+        fields = [FieldInfo(name, scalar_bits(t)) for name, t in field_names(value_set.type)]
         size = sum((f.bits + 7) // 8 for f in fields)
         self.fields.line(f"ValueSet {member}{{{size}, {self.integer(value_set.size)}}};")
         name = annotated_name(value_set.annotations, self.path, value_set.name)

@@ -133,7 +133,9 @@ def _interrupts() -> Iterator[list[int]]:
 
 def _hand_out(jobs: Sequence[Any], connections: Sequence[Connection]) -> None:
     for job, connection in zip(jobs, connections, strict=True):
-        with suppress(OSError):  # it has died, which is told elsewhere
+        # It has died, or this process has closed the connection meanwhile, where send() finds no handle
+        # (TypeError): told elsewhere.
+        with suppress(OSError, TypeError):
             connection.send(job)
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - programs stay on one line a statement
 """Which register arrays lie interleaved, and reads that nothing uses."""
 
 import re
@@ -97,3 +96,10 @@ def test_a_read_that_nothing_uses_only_says_what_will_be_wanted(engine: Callable
     for used in ("h.k.found = unused;", "a.write(0, unused);", "if (unused == 1) { s.egress_spec = 2; }"):
         parts["ingress"] = "bit<32> unused; a.read(unused, h.k.other); " + used
         assert "a.prefetch(" not in generate(check_text(v1model(**parts))).source
+
+
+def test_the_control_plane_reads_a_digests_fields_by_their_names_in_the_program() -> None:
+    parts = {**PARTS, "types": PARTS["types"] + "struct told_t { bit<32> number; bit<8> __odd; }"}
+    source = v1model(**parts, ingress="digest<told_t>(1, { h.k.at, 8w3 });")
+    [digest] = generate(check_text(source)).schema.digests
+    assert [field.name for field in digest.fields] == ["number", "__odd"]
