@@ -60,6 +60,7 @@ def _trained(
     """(settings, the run or None where another worker has it, what was prepared, a single graph's data)."""
     keeping = Keeping(checkpoints, args.checkpoint_every, args.resume)
     member = join_torchrun(options, args.workers)
+    run: Trained | None
     try:
         graph, data, prepared = _prepared(args, options, keeping, member)
         about = settings(graph, data, prepared, options)
