@@ -44,9 +44,8 @@ def cell(source: str, workers: int, method: str | None, given: dict[str, Any]) -
 
     options = make_options(given)
     graph = load_dynamic_graph(source, seed=options.seed)
-    method = method or PARTITIONS.get(options.system, "metis-union")
-    if options.system not in PARTITIONS:
-        method = "light-metis"  # as swash, so that only what is sent differs
+    # Where not told otherwise, the rivals' vertices lie as swash's, so that only what is sent differs.
+    method = method or PARTITIONS.get(options.system, "light-metis")
     partition = partition_dynamic(graph, workers, method=method, seed=options.seed)
     start, cpu = time.perf_counter(), time.process_time()
     made = train_dynamic(make_dynamic_jobs(graph, partition, options), timeout_s=600)
