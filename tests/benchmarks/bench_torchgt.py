@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 KINDS = {"torchgt": "cluster", "gp-sparse": "sparse", "gp-flash": "flash", "gp-raw": "dense"}
 HEADS, WIDTH = 8, 8
+MOST_FULL = 10_000  # vertices up to which full layers are interleaved
 VARIANTS: dict[str, dict[str, Any]] = {
     "gp-raw": {"system": "gp-raw"},
     "gp-flash": {"system": "gp-flash"},
@@ -327,11 +328,12 @@ def published() -> None:
         print("| " + " | ".join(str(cell) for cell in row) + " |")
 
 
-def trained(graph: Any, options: dict[str, Any]) -> dict[str, float]:
-    """A whole run of one worker in this process."""
+def trained(graph: Any, options: dict[str, Any]) -> dict[str, float] | str:
+    """A whole run of one worker in this process; or why there cannot be one."""
     import numpy as np
     import torch
 
+    from workloads.errors import InputError
     from workloads.training.data import training_data
     from workloads.training.transformer.options import TransformerOptions
     from workloads.training.transformer.prepare import prepare_graph
@@ -341,7 +343,10 @@ def trained(graph: Any, options: dict[str, Any]) -> dict[str, float]:
     chosen = TransformerOptions(**options)
     cpu = torch.device("cpu")
     start = time.perf_counter()
-    prepared = prepare_graph(graph, training_data(graph, chosen.seed), chosen, 1, cpu)
+    try:
+        prepared = prepare_graph(graph, training_data(graph, chosen.seed), chosen, 1, cpu)
+    except InputError as error:
+        return str(error)
     preparation_s = time.perf_counter() - start
     training = TransformerTraining(prepared.jobs[0], cpu, Wire(0, 1))
     start = time.thread_time()
@@ -363,23 +368,22 @@ def trained(graph: Any, options: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def first_digits(source: str) -> Any:
-    """`digits`, or `digits:N`, the first N, joined to their 8 nearest among them."""
+def graph_of(source: str) -> Any:
+    """`digits:N`, the first N of them, joined to their 8 nearest; all else as bench_accuracy.py names it."""
     import numpy as np
-    from bench_accuracy import digits
+    from bench_accuracy import graph_named
     from sklearn.neighbors import kneighbors_graph
 
     from workloads.graphs.csr import build_csr
     from workloads.graphs.graph import make_graph
 
-    whole = digits()
-    if source == "digits":
-        return whole
-    n = int(source.partition(":")[2])
-    features = whole.features[:n].copy()
+    name, _, count = source.partition(":")
+    if name != "digits" or not count:
+        return graph_named(source)
+    whole, n = graph_named("digits"), int(count)
+    features, labels = whole.features[:n].copy(), whole.labels[:n].copy()
     near = kneighbors_graph(features, 8).tocoo()
     csr = build_csr(n, near.row.astype(np.int32), near.col.astype(np.int32))
-    labels = whole.labels[:n].copy()
     shape = {"feature_width": whole.feature_width, "num_classes": whole.num_classes}
     return make_graph(source, csr, whole.provenance, features=features, labels=labels, **shape)
 
@@ -389,15 +393,13 @@ def convergence(args: argparse.Namespace) -> None:
     import numpy as np
     import torch
 
-    from workloads.graphs import load_graph
-
     torch.set_num_threads(1)
     print(
         "| graph | variant | test % | last loss | CPU s an epoch | moved % | full layers % | preparation s |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for source in args.graphs.split(","):
-        graph = first_digits(source) if source.startswith("digits") else load_graph(source)
+        graph = graph_of(source)
         for variant in args.variants.split(","):
             runs = []
             for seed in range(1, args.seeds + 1):
@@ -405,8 +407,13 @@ def convergence(args: argparse.Namespace) -> None:
                 fixed = {"precision": args.precision, "model": args.model, "dropout": args.dropout}
                 fixed |= {"bias_lr": args.bias_lr, "clusters": 8, "sub_block": 16}
                 options = {**common, **fixed, **VARIANTS[variant]}
+                if graph.num_vertices > MOST_FULL and "system" not in options:
+                    options |= {"interleave": "never"}
                 name = f"convergence {source} {sorted(options.items())}"
                 runs.append(args.kept.of(name, lambda graph=graph, options=options: trained(graph, options)))
+            if isinstance(runs[0], str):
+                print(f"| {source} | {variant} | {runs[0]} | | | | | |", flush=True)
+                continue
             mean = {name: np.mean([run[name] for run in runs]) for name in runs[0]}
             spread = np.std([run["test"] for run in runs], ddof=1) if len(runs) > 1 else 0.0
             cells = (
@@ -442,7 +449,7 @@ def main() -> None:
     add("--large-on", default="planted:600", help="the same, for graphormer-large")
     add("--models", default="graphormer-slim,gt,graphormer-large")
     add("--convergence", action="store_true")
-    add("--graphs", default="planted:300:5,digits:300")
+    add("--graphs", default="planted:300:5,digits:300,debian:300")
     add("--variants", default=",".join(VARIANTS))
     for flag, standard in (("--seeds", 3), ("--epochs", 100), ("--eval-every", 5)):
         add(flag, type=int, default=standard)
