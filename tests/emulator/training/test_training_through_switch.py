@@ -18,9 +18,8 @@ from emulator.propagation import ExactCluster, LocalSum, SwitchSum
 from emulator.protocol.dcqcn import DcqcnConfig
 from emulator.protocol.endpoint import Timing
 from emulator.training import Shape, train
+from tests.workloads.training.labelled import handwritten_digits
 from workloads.graphs import Graph, load_graph
-from workloads.graphs.csr import build_csr
-from workloads.graphs.graph import Provenance, make_graph
 from workloads.oracle import cross_matrix
 from workloads.partition import partition_graph
 from workloads.plan import make_plan
@@ -58,22 +57,6 @@ class Through:
         self.cluster.close()
 
 
-def digits() -> Graph:
-    """Five nearest neighbours of a sixth of scikit-learn's digits."""
-    from sklearn.datasets import load_digits
-    from sklearn.neighbors import NearestNeighbors
-
-    found = load_digits()
-    data, labels = found.data[::6], found.target[::6]
-    near = NearestNeighbors(n_neighbors=6).fit(data).kneighbors(return_distance=False)[:, 1:]
-    rows = np.repeat(np.arange(len(near)), 5)
-    return make_graph(
-        "digits", build_csr(len(near), rows.astype(np.int64), near.reshape(-1).astype(np.int64)),
-        Provenance("real", "scikit-learn"), feature_width=64, num_classes=10,
-        features=(data / 16).astype(np.float32), labels=labels.astype(np.int32),
-    )  # fmt: skip
-
-
 def test_forward_and_backward_are_a_and_its_transpose() -> None:
     graph = load_graph("karate")
     dense = np.zeros((graph.num_vertices,) * 2)
@@ -96,7 +79,7 @@ def test_forward_and_backward_are_a_and_its_transpose() -> None:
 @pytest.mark.parametrize("rules", [[], ["*: loss=0.01"]])
 def test_digits_on_eight_workers(rules: list[str]) -> None:
     pytest.importorskip("sklearn")
-    graph, shape = digits(), Shape(layers=4, hidden=16, epochs=4, lr=0.02)
+    graph, shape = handwritten_digits(5, every=6), Shape(layers=4, hidden=16, epochs=4, lr=0.02)
     data = training_data(graph, shape.seed)
     alone = train(graph, data, LocalSum(graph), shape)
     with Through(graph, shape.widths(data), 8, rules) as sums:

@@ -36,19 +36,20 @@ def connected_part(graph: Graph, count: int) -> Graph:
     )
 
 
-def handwritten_digits() -> Graph:
-    """scikit-learn's 1,797 handwritten digits, each joined to its 8 nearest."""
+def handwritten_digits(neighbours: int = 8, *, every: int = 1) -> Graph:
+    """Every so many of scikit-learn's 1,797 handwritten digits, each joined to its nearest ones."""
     from sklearn.datasets import load_digits
     from sklearn.neighbors import kneighbors_graph
 
-    data = load_digits()
-    near = kneighbors_graph(data.data, 8).tocoo()
+    loaded = load_digits()
+    data, labels = loaded.data[::every], loaded.target[::every]
+    near = kneighbors_graph(data, neighbours).tocoo()
     return make_graph(
         "digits",
-        build_csr(len(data.target), near.row.astype(np.int32), near.col.astype(np.int32)),
-        Provenance("real", "scikit-learn digits, 8 nearest neighbours"),
+        build_csr(len(labels), near.row.astype(np.int32), near.col.astype(np.int32)),
+        Provenance("real", f"scikit-learn digits, {neighbours} nearest neighbours"),
         feature_width=64,
         num_classes=10,
-        features=(data.data / 16).astype(np.float32),
-        labels=data.target.astype(np.int32),
+        features=(data / 16).astype(np.float32),
+        labels=labels.astype(np.int32),
     )

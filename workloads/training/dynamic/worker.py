@@ -87,8 +87,9 @@ def train_dynamic_worker(
 ) -> DynamicTrained | None:
     """Join the group that meets at `store`, and train, as `workloads.training.worker.train_worker`."""
     local = job.local
-    join_group(device, store, local.rank, local.workers, threads=job.options.threads)
-    patience = timedelta(seconds=job.options.timeout_s)
+    threads, patience_s = job.options.threads, job.options.timeout_s
+    join_group(device, store, local.rank, local.workers, threads=threads, patience_s=patience_s)
+    patience = timedelta(seconds=patience_s)
     wires = [Wire(local.rank, local.workers, dist.new_group(timeout=patience), device) for _ in range(2)]
     training = DynamicTraining(job, device, wires)
     try:

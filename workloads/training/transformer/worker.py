@@ -45,8 +45,9 @@ def train_transformer(
 ) -> Trained | None:
     """Join the group that meets at `store`, and train, as `worker.train_worker` does."""
     local = job.local
-    join_group(device, store, local.rank, local.workers, threads=job.options.threads)
-    group = dist.new_group(timeout=timedelta(seconds=job.options.timeout_s))
+    threads, patience_s = job.options.threads, job.options.timeout_s
+    join_group(device, store, local.rank, local.workers, threads=threads, patience_s=patience_s)
+    group = dist.new_group(timeout=timedelta(seconds=patience_s))
     try:
         training = TransformerTraining(job, device, Wire(local.rank, local.workers, group, device))
         training.run(report, stop)
