@@ -13,7 +13,7 @@ run: .venv/.installed  ## the main job on the default graph: tables, plots and r
 
 test: .venv/.installed  ## the tests that finish in a few minutes
 	@sh .ci/browser.sh
-	$(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: .venv/.installed  ## every test, the slow ones too
 	@sh .ci/browser.sh
