@@ -41,7 +41,7 @@ WITHIN = 1.15
 ANY = roofline_costs(1e11, 2e10)  # every kernel is measured at its sizes
 TURNS = (1, 2)
 PARTS = {"brute": ("brute",), "predict": ("predict",), "both": ("predict", "brute")}
-CLOSE = 1.4  # schemes within this factor of the best of a first round are measured again, longer
+CLOSE = 2  # schemes within this factor of the best of a first round, of few steps, are measured again, longer
 BALANCE = Balance(100.0, 10.0)  # of the parts in both runs, so that they are of the same schemes
 
 
