@@ -169,7 +169,9 @@ def _add(
         sizes |= {**SMALLEST, "WORKERS": sizes["WORKERS"]}
     path = find_program(where, name)
     try:
-        engine = Engine(_library(where, path, tuple(sizes.items())))
+        # What a program draws: of a run's own, and of each switch its own.
+        seed = scenario.run.seed + len(switches.engines)
+        engine = Engine(_library(where, path, tuple(sizes.items())), seed=seed)
     except TargetError as error:
         raise InputError(f"{where}: {name}: {error}") from None
     switches.engines.append(engine)

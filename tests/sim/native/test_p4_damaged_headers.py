@@ -90,7 +90,7 @@ def test_in_network(experiment, tmp_path: Path, topology: str) -> None:
     program.write_text(text.replace(marked, guarded))
     unreadable = 0
     for seed in range(4):
-        case = experiment("karate", topology=topology, workers=4, width=70, aggregators=60, seed=seed)
+        case = experiment("karate", topology=topology, workers=4, width=900, phases=2, seed=seed)
         try:
             run = case.run("switchgnn-residual", switch=replace(P4, program=str(program)))
         except (InputError, RuntimeError) as error:
