@@ -258,9 +258,8 @@ class ExternWriter(ExpressionWriter):
     @staticmethod
     def _whole_bytes(type_: ty.Type, span: Span) -> None:
         """Headers begin and end at bytes, as BMv2 wants them; one with a varbit is checked as it is read."""
-        varbit = isinstance(type_, ty.Record) and any(isinstance(t, ty.Varbit) for _, t in type_.fields)
         width = ty.bit_width(type_)
-        if width is not None and width % 8 and not varbit:
+        if width is not None and width % 8 and not has_varbit(type_):
             raise unsupported(span, f"header {type_} of {width} bits", "whole bytes")
 
     def _whole_bytes_inside(self, type_: ty.Type, span: Span) -> None:
@@ -280,6 +279,11 @@ class ExternWriter(ExpressionWriter):
         if base == ty.BOOL:
             return f"({packet}.lookahead<bit<1>>().v != 0)"
         return f"{packet}.lookahead_header<{self.cpp(base)}>()"
+
+
+def has_varbit(type_: ty.Type) -> bool:
+    """Whether it is a header with a field of varying length."""
+    return isinstance(type_, ty.Record) and any(isinstance(t, ty.Varbit) for _, t in type_.fields)
 
 
 def emit_lines(packet: str, text: str, type_: ty.Type) -> list[str]:

@@ -8,10 +8,9 @@ takes other headers; that is seen while it parses (packet.h, HeadersIn), and the
 from __future__ import annotations
 
 from p4.codegen.code import cpp_name
-from p4.codegen.externs import emit_lines
+from p4.codegen.externs import emit_lines, has_varbit
 from p4.lang import ir
-from p4.lang import types as ty
-from p4.lang.walk import bodies, root
+from p4.lang.walk import bodies, is_chain
 
 
 def reads_what_it_writes(parser: ir.Parser, deparser: ir.Control) -> bool:
@@ -41,9 +40,7 @@ def _emit_of_header(s: ir.Statement) -> ir.Expr | None:
     if (target.extern.name, target.name) != ("packet_out", "emit"):
         return None
     value = args[0].value
-    if value is None or not _is_chain(value) or root(value) is None:
-        return None
-    return value
+    return value if value is not None and is_chain(value) else None
 
 
 def _only_extracts(parser: ir.Parser) -> bool:
@@ -62,15 +59,7 @@ def _has_no_effect(call: ir.Call) -> bool:
     if not isinstance(target, ir.Method) or (target.extern.name, target.name) != ("packet_in", "extract"):
         return False
     into = call.args[0].value
-    return len(call.args) == 1 and into is not None and not _has_varbit(into.type)
-
-
-def _has_varbit(type_: ty.Type) -> bool:
-    return isinstance(type_, ty.Record) and any(isinstance(t, ty.Varbit) for _, t in type_.fields)
-
-
-def _is_chain(e: ir.Expr) -> bool:
-    return isinstance(e, ir.Var) or (isinstance(e, ir.Field) and _is_chain(e.base))
+    return len(call.args) == 1 and into is not None and not has_varbit(into.type)
 
 
 def _text(e: ir.Expr, variable: str) -> str:

@@ -21,6 +21,7 @@ from p4.codegen.externs import values
 from p4.codegen.layout import base_of
 from p4.lang import ir
 from p4.lang import types as ty
+from p4.lang.walk import is_chain
 
 FEWEST = 8  # repetitions that are worth a loop
 LONGEST = 12  # statements in each of them
@@ -263,7 +264,7 @@ def _simple(s: ir.Statement) -> bool:
 def _field_distance(first: ir.Field, second: ir.Field) -> int:
     """How many places a field stands behind another of the record; 0 unless all between are of their type."""
     record = first.base.type
-    if not isinstance(record, ty.Record) or record.kind == "header_union" or not _is_chain(first.base):
+    if not isinstance(record, ty.Record) or record.kind == "header_union" or not is_chain(first.base):
         return 0
     names = [n for n, _ in record.fields]
     begin, end = names.index(first.name), names.index(second.name)
@@ -277,10 +278,6 @@ def _fields_from(first: ir.Field, count: int) -> list[str]:
     assert isinstance(first.base.type, ty.Record)
     names = [n for n, _ in first.base.type.fields]
     return names[names.index(first.name) :][:count]
-
-
-def _is_chain(e: ir.Expr) -> bool:
-    return isinstance(e, ir.Var) or (isinstance(e, ir.Field) and _is_chain(e.base))
 
 
 def _target(s: ir.Statement) -> ir.Expr | None:

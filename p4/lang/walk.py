@@ -64,6 +64,11 @@ def places(node: object) -> Iterator[ir.Expr]:
             yield one
 
 
+def is_chain(e: ir.Expr) -> bool:
+    """Whether it is a variable, or a field of fields of one."""
+    return isinstance(e, ir.Var) or (isinstance(e, ir.Field) and is_chain(e.base))
+
+
 def root(e: ir.Expr) -> ir.Variable | None:
     """The variable that a place is, or is part of."""
     while isinstance(e, (ir.Field, ir.Slice, ir.Item, ir.StackPart)):

@@ -265,9 +265,8 @@ class Pipeline {
       context_.steps_left = steps;
     }
     begin_round(round_.list, recirculated, round_.meta[now], round_.std_meta[now], *round_.from_meta, *round_.from_std_meta);
-    Bytes& data = round_.bytes[now];  // there as long as a next round may read its end
-    data = arrived_bytes({nullptr, bytes});
-    ingress_pass(data.data(), data.size(), round_.meta[now], round_.std_meta[now]);
+    const Arrived came = as_bytes({nullptr, bytes}, round_.bytes[now]);  // there as long as a next round may read its end
+    ingress_pass(came.data, came.bytes, round_.meta[now], round_.std_meta[now]);
   }
 
   void begin_ingress(size_t bytes, StdMeta& std_meta) {
@@ -292,7 +291,9 @@ class Pipeline {
     if (context_.clone_requested) clone_ingress(arrived, meta, std_meta);
     if (context_.resubmit_requested) {
       const uint32_t id = take(Next::resubmitted, bytes, rounds_ + 1);
-      items_[id].bytes = arrived_bytes(arrived);
+      Bytes made;
+      const Arrived came = as_bytes(arrived, made);
+      assign(items_[id].bytes, came.data, came.bytes);
       again(id, context_.resubmit_list, meta, std_meta);
       return;
     }
@@ -315,15 +316,13 @@ class Pipeline {
     egress(headers, meta, std_meta, payload, payload_bytes, bytes, truncate);
   }
 
-  Bytes arrived_bytes(const Arrived& arrived) const {
-    Bytes out;
-    if (arrived.data != nullptr) {
-      append(out, arrived.data, arrived.bytes);
-    } else {
-      round_.emitted.write(out);
-      append(out, round_.payload, round_.payload_bytes);
-    }
-    return out;
+  // As bytes, which are made in `made` if there are none.
+  Arrived as_bytes(const Arrived& arrived, Bytes& made) const {
+    if (arrived.data != nullptr) return arrived;
+    made.clear();
+    round_.emitted.write(made);
+    append(made, round_.payload, round_.payload_bytes);
+    return {made.data(), made.size()};
   }
 
   void egress_pass(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
@@ -464,20 +463,21 @@ class Pipeline {
   void clone_ingress(const Arrived& arrived, const Meta& meta, const StdMeta& std_meta) {
     const auto session = sessions.find(context_.clone_session);
     if (session == sessions.end()) return;
-    const Bytes bytes = arrived_bytes(arrived);
+    Bytes made;
+    const Arrived came = as_bytes(arrived, made);
     Headers headers{};
     Meta clone_meta{};
     StdMeta clone_std{};
     clone_std.ingress_port = std_meta.ingress_port;
-    PacketIn in(bytes.data(), bytes.size());
+    PacketIn in(came.data, came.bytes);
     parse(in, headers, clone_meta, clone_std);
     const size_t consumed = in.consumed_bytes();
     clone_meta = Meta{};
     clone_std = StdMeta{};
     Program::preserve(context_.clone_list, clone_meta, clone_std, meta, std_meta);
     clone_std.instance_type = bit<32>(ingress_clone);
-    send_clone(session->second, headers, clone_meta, clone_std, bytes.data() + consumed, bytes.size() - consumed,
-               bytes.size());
+    send_clone(session->second, headers, clone_meta, clone_std, came.data + consumed, came.bytes - consumed,
+               came.bytes);
   }
   // A clone from egress has the headers as egress left them.
   void clone_egress(const Headers& headers, const Meta& meta, const StdMeta& std_meta, const uint8_t* payload,

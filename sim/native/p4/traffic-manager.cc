@@ -578,12 +578,9 @@ P4TrafficManager::ServePort(EgressPort& port, Ps now)
         }
         RunEgress(port, waiting, static_cast<std::uint32_t>(queue.Size()), now);
     }
-    if (port.waiting > 0)
+    if (port.waiting > 0 && !m_events.IsArmed(port.source))
     {
-        if (!m_events.IsArmed(port.source))
-        {
-            m_events.Arm(port.source, port.busyUntil);
-        }
+        m_events.Arm(port.source, port.busyUntil);
     }
 }
 
