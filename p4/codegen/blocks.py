@@ -45,6 +45,7 @@ class Shared:
     structs: set[str] = field(default_factory=set)
     writers: Writers | None = None  # of inner blocks
     reads_what_it_writes: bool = False  # rounds.py
+    may_run_ahead: bool = False  # ahead.py
     profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
     objects: Objects = field(default_factory=Objects)
     data_lists: list[tuple[str, ...]] = field(default_factory=list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from p4.codegen.ahead import looks_at_queue
 from p4.codegen.blocks import BlockWriter, Shared, anonymous_instances
 from p4.codegen.code import Code, unsupported
 from p4.codegen.schema import TableInfo
@@ -83,6 +84,8 @@ class ControlWriter(BlockWriter):
             self.clear_outs(control.params)
             for decl in declared:
                 if decl.init is not None:
+                    if looks_at_queue(decl):
+                        self.mark_look_at_queue()
                     self.code.line(f"{self.names[decl.variable]} = {self.expr(decl.init)};")
             self.block(control.body)
         out = self.shared.code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from p4.codegen.ahead import MARK, looks_at_queue
 from p4.codegen.code import Code, unsupported
 from p4.codegen.expressions import has_effects
 from p4.codegen.layout import base_of
@@ -23,14 +24,22 @@ class StatementWriter(RunWriter):
             written = self.write_run(block.items, at)
             if not written:
                 self.statement(block.items[at])
+            elif any(map(looks_at_queue, block.items[at : at + written])):
+                self.mark_look_at_queue()
             at += written or 1
 
     def braced(self, head: str, body: ir.Statement, tail: str = "}") -> None:
         with self.code.block(head, tail):
             self.block(body) if isinstance(body, ir.Block) else self.statement(body)
 
+    def mark_look_at_queue(self) -> None:
+        """What runs here has read of queue or clock."""
+        self.code.line(f"{self.context_argument}.{MARK} = true;")
+
     def statement(self, s: ir.Statement) -> None:
         code = self.code
+        if looks_at_queue(s):
+            self.mark_look_at_queue()
         match s:
             case ir.Block():
                 if s.items:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from p4.codegen.ahead import MARK, reads_queue
 from p4.codegen.code import Code, unsupported
 from p4.codegen.layout import base_of
 from p4.codegen.objects import ObjectRef
@@ -57,6 +58,9 @@ class TableWriter(StatementWriter):
         ``meter``, ``profile``: the members that are its direct meter and its action profile, or "".
         """
         with code.block(f"TableResult {name}_apply(Frame& f)"):
+            bound = (e for use in table.actions for e in use.bound if not isinstance(e, ir.Var))
+            if reads_queue([*(key.expr for key in table.keys), *bound]):
+                code.line(f"f.c.{MARK} = true;")
             if matched_keys(table):
                 code.line(f"uint64_t key[{max(1, self._words(table))}] = {{}};")
                 at = 0

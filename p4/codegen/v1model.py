@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from p4.codegen.ahead import may_run_ahead
 from p4.codegen.blocks import Shared, TopWriter, Writers, ctor_values, write_block
 from p4.codegen.code import Code, cpp_name, unsupported
 from p4.codegen.controls import ControlWriter
@@ -42,13 +43,16 @@ def generate_v1model(program: ir.Program, writers: Writers | None = None) -> Gen
     members.add(top.fields)
     blocks: dict[str, ir.Parser | ir.Control] = {}
     instances = {role: block_instance(a) for role, a in zip(_BLOCKS, main.args, strict=True)}
-    parser, deparser = instances["parser"].declaration, instances["deparser"].declaration
-    assert isinstance(parser, ir.Parser) and isinstance(deparser, ir.Control)
-    # A traced program records what it parses and emits.
-    shared.reads_what_it_writes = writers is None and reads_what_it_writes(parser, deparser)
     for role, instance in instances.items():
         assert instance.declaration is not None
         blocks[role] = instance.declaration
+    # A traced program records what it parses and emits, and when.
+    if writers is None:
+        shared.reads_what_it_writes = reads_what_it_writes(_parser(blocks), _control(blocks, "deparser"))
+        stages = (_control(blocks, role) for role in ("ingress", "egress", "compute", "deparser"))
+        shared.may_run_ahead = may_run_ahead(_parser(blocks), *stages)
+    for role, instance in instances.items():
+        assert instance.declaration is not None
         member = f"{role}_"
         ctor = ctor_values(instance.declaration, instance, top)
         struct, _ = write_block(shared, instance.declaration, ctor, instance.declaration.name, member)
@@ -72,6 +76,18 @@ def generate_v1model(program: ir.Program, writers: Writers | None = None) -> Gen
     source.line("#define NETFOLD_PROGRAM Program")
     source.line('#include "netfold_p4/abi.h"')
     return Generated(source.text(), shared.schema)
+
+
+def _parser(blocks: dict[str, ir.Parser | ir.Control]) -> ir.Parser:
+    found = blocks["parser"]
+    assert isinstance(found, ir.Parser)
+    return found
+
+
+def _control(blocks: dict[str, ir.Parser | ir.Control], role: str) -> ir.Control:
+    found = blocks[role]
+    assert isinstance(found, ir.Control)
+    return found
 
 
 def block_instance(argument: ir.Argument) -> ir.Instance:
@@ -134,7 +150,7 @@ def _program_struct(
     source: Code, shared: Shared, blocks: dict[str, ir.Parser | ir.Control], members: Code
 ) -> None:
     layout = shared.layout
-    parser, deparser = blocks["parser"], blocks["deparser"]
+    parser, deparser = _parser(blocks), _control(blocks, "deparser")
     headers, meta, std_meta = (layout.cpp(p.type) for p in parser.params[1:])
     with source.block("struct Program", "};"):
         for alias, name in (("Headers", headers), ("Meta", meta), ("StdMeta", std_meta)):
@@ -154,8 +170,8 @@ def _program_struct(
             role = {"parse": "parser", "deparse": "deparser"}.get(call, call)
             source.line(f"void {call}(Context& c, {params}) {{ {role}_.apply(c, {arguments}); }}")
         source.line(f"static constexpr bool reads_what_it_writes = {str(rounds).lower()};")
+        source.line(f"static constexpr bool egress_may_run_ahead = {str(shared.may_run_ahead).lower()};")
         if rounds:
-            assert isinstance(deparser, ir.Control)
             with source.block("static void emitted(EmittedHeaders& packet, const Headers& h)"):
                 for line in emitted_headers(deparser, "packet", "h"):
                     source.line(line)

@@ -131,7 +131,7 @@ class Engine(EngineTables):
         return self._take_output()
 
     def _take_output(self) -> Batch:
-        pointers = [c.c_void_p() for _ in range(4)]
+        pointers = [c.c_void_p() for _ in range(5)]
         count = self._library.nf_output(self._handle, *(c.byref(p) for p in pointers))
         ends = _copy(pointers[1], count, np.uint64)
         size = int(ends[-1]) if count else 0

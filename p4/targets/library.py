@@ -24,12 +24,13 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
         [c.c_void_p, c.c_uint64, c.c_uint64, c.c_uint64, c.c_uint32, c.c_uint32, c.POINTER(c.c_void_p)],
     ),
     "nf_pass_at_once": (None, [c.c_void_p, c.c_uint32, c.c_int]),
+    "nf_pass_ahead": (None, [c.c_void_p, c.c_uint32, c.c_int]),
     "nf_turns": (None, [c.c_void_p, c.c_uint32, c.POINTER(c.c_uint64)]),
     "nf_prefetch": (None, [c.c_void_p, c.c_uint64]),
     "nf_discard": (None, [c.c_void_p, c.c_uint64]),
     "nf_queue": (None, [c.c_void_p, c.c_uint32, c.c_int, c.c_uint64, c.c_uint64]),
     "nf_queue_state": (c.c_int, [c.c_void_p, c.c_uint32, c.c_uint32, c.POINTER(c.c_uint64)]),
-    "nf_output": (c.c_uint64, [c.c_void_p] + [c.POINTER(c.c_void_p)] * 4),
+    "nf_output": (c.c_uint64, [c.c_void_p] + [c.POINTER(c.c_void_p)] * 5),
     "nf_clear_output": (None, [c.c_void_p]),
     "nf_statistics": (c.POINTER(c.c_uint64), [c.c_void_p]),
     "nf_table_insert": (
@@ -75,7 +76,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_digest_clear": (None, [c.c_void_p]),
 }
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 
 
 def open_library(path: Path) -> c.CDLL:

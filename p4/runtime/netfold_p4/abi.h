@@ -31,7 +31,7 @@ inline ActionCall call_of(int action, const uint8_t* data, int bytes) {
 
 extern "C" {
 
-int nf_abi_version() { return 6; }
+int nf_abi_version() { return 7; }
 // Null if there is no memory for the program's state.
 void* nf_create(uint64_t seed) {
   try {
@@ -55,14 +55,15 @@ void nf_receive(void* h, uint64_t count, const uint8_t* data, const uint64_t* en
 void nf_advance(void* h, uint64_t now_ns) { p4::engine(h)->advance(now_ns); }
 // When the next waiting packet is due; the largest number if none waits.
 uint64_t nf_next_due(void* h) { return p4::engine(h)->next_due_ns(); }
-// What came out since the last clear; the pointers hold until the next receive or clear.
+// What came out since the last clear; the pointers hold until the next receive or clear. `ahead`: see nf_pass_ahead.
 uint64_t nf_output(void* h, const uint8_t** data, const uint64_t** ends, const uint32_t** ports,
-                   const uint32_t** sources) {
+                   const uint32_t** sources, const uint8_t** ahead) {
   p4::Engine* e = p4::engine(h);
   *data = e->out.data();
   *ends = e->ends.data();
   *ports = e->ports.data();
   *sources = e->sources.data();
+  *ahead = e->ahead.data();
   return e->ends.size();
 }
 void nf_clear_output(void* h) { p4::engine(h)->clear_output(); }
@@ -101,7 +102,11 @@ uint64_t nf_pass(void* h, uint64_t item, uint64_t now_ns, uint64_t enqueued_ns, 
 // Packets that are sent to this port pass egress, and what recirculates out of it passes ingress, within the same call
 // of nf_ingress or nf_pass: for a port that leads nowhere and has no rate, in a switch whose passes take no time.
 void nf_pass_at_once(void* h, uint32_t port, int yes) { p4::engine(h)->pass_at_once(port, yes != 0); }
-// Packets and bytes that recirculated so.
+// Packets that are sent to this port may pass egress within the same call, before they wait in its queue, if what comes
+// of it is the same (codegen/ahead.py): nf_output says which did, and the caller lets them wait. A descriptor for the
+// port ends that, as nothing may overtake it: the caller says again when no packet waits there whose egress is to come.
+void nf_pass_ahead(void* h, uint32_t port, int yes) { p4::engine(h)->pass_ahead(port, yes != 0); }
+// Packets and bytes that recirculated out of a port whose packets pass at once.
 void nf_turns(void* h, uint32_t port, uint64_t* two) {
   const p4::InstantPorts::Turns turns = p4::engine(h)->turns(port);
   two[0] = turns.packets;

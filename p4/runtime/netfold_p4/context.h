@@ -63,6 +63,7 @@ struct Context {
   size_t payload_bytes = 0;
   bool exited = false;
   bool checksum_error = false;
+  bool saw_queue = false;  // the program read what depends on the queue or on the time of egress
   bool clone_requested = false, resubmit_requested = false, recirculate_requested = false;
   uint32_t clone_session = 0;
   int clone_list = no_field_list, resubmit_list = no_field_list, recirculate_list = no_field_list;

@@ -14,7 +14,7 @@ constexpr size_t max_copies = 1 << 16;  // of one packet, waiting for their next
 template <class Program>
 class Switch : public Pipeline<Program> {
   using Base = Pipeline<Program>;
-  using Base::context_, Base::direct_, Base::instant_, Base::items_;
+  using Base::ahead_, Base::context_, Base::direct_, Base::handing_over_, Base::instant_, Base::items_;
   using typename Base::Meta, typename Base::StdMeta;
 
  public:
@@ -88,6 +88,8 @@ class Switch : public Pipeline<Program> {
   // time. What recirculates out of it is counted, not handed over.
   void pass_at_once(uint32_t port, bool yes) { instant_.set(port, yes); }
   InstantPorts::Turns turns(uint32_t port) const { return instant_.turns(port); }
+  // Packets to this port may pass egress before they wait. Until one waits whose egress is still to come.
+  void pass_ahead(uint32_t port, bool yes) { ahead_.set(port, yes); }
 
   bool holds(uint64_t id) const { return items_.holds(id); }
   [[gnu::always_inline]] void prefetch(uint64_t id) const { items_.prefetch(id); }
@@ -152,6 +154,7 @@ class Switch : public Pipeline<Program> {
   void put(uint32_t id) override {
     Item<Program>& item = items_[id];
     if (handing_over_ && !at_once(item)) {
+      if (item.next == Next::egress && ahead_.has(item.port)) ahead_.set(item.port, false);
       descriptors_.push_back({id, uint32_t(item.next), item.port, item.priority, uint32_t(item.length)});
       return;
     }
@@ -183,7 +186,6 @@ class Switch : public Pipeline<Program> {
   EgressQueues queues_;
   std::deque<uint32_t> work_;
   std::vector<Descriptor> descriptors_;
-  bool handing_over_ = false;
   uint64_t now_ns_ = 0;
 };
 

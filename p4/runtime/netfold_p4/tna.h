@@ -91,6 +91,7 @@ class TnaSwitch {
   Bytes out;
   std::vector<uint64_t> ends;
   std::vector<uint32_t> ports, sources;
+  std::vector<uint8_t> ahead;  // none ever is: egress has state and reads the clock as a rule
 
   struct Descriptor {
     uint64_t item;
@@ -105,6 +106,7 @@ class TnaSwitch {
     ends.clear();
     ports.clear();
     sources.clear();
+    ahead.clear();
   }
 
   // One packet in; everything that comes of it out, as far as its queues let it go by now.
@@ -163,6 +165,7 @@ class TnaSwitch {
   }
   void pass_at_once(uint32_t port, bool yes) { instant_.set(port, yes); }
   InstantPorts::Turns turns(uint32_t port) const { return instant_.turns(port); }
+  void pass_ahead(uint32_t, bool) {}  // no packet does
   bool holds(uint64_t id) const { return items_.holds(id); }
   [[gnu::always_inline]] void prefetch(uint64_t id) const { items_.prefetch(id); }
   void discard(uint32_t id) { items_.give(id); }
@@ -368,6 +371,7 @@ class TnaSwitch {
     ends.push_back(out.size());
     ports.push_back(port);
     sources.push_back(source_);
+    ahead.push_back(false);
   }
   void mirror(const Bytes& packet) {
     const auto found = sessions.find(context_.clone_session);

@@ -13,6 +13,18 @@ namespace p4 {
 
 constexpr int queues_per_port = 8;
 
+class PortSet {
+ public:
+  void set(uint32_t port, bool yes) {
+    if (port >= is_.size()) is_.resize(port + 1);
+    is_[port] = yes;
+  }
+  bool has(uint64_t port) const { return port < is_.size() && is_[port]; }
+
+ private:
+  std::vector<char> is_;
+};
+
 // Ports whose packets pass egress, and come round again, before the pass that sent them there returns: no queue, no time.
 // What recirculates out of them is counted.
 class InstantPorts {
@@ -21,10 +33,10 @@ class InstantPorts {
     uint64_t packets = 0, bytes = 0;
   };
   void set(uint32_t port, bool yes) {
-    if (port >= is_.size()) is_.resize(port + 1), turns_.resize(port + 1);
-    is_[port] = yes;
+    ports_.set(port, yes);
+    if (port >= turns_.size()) turns_.resize(port + 1);
   }
-  bool has(uint64_t port) const { return port < is_.size() && is_[port]; }
+  bool has(uint64_t port) const { return ports_.has(port); }
   // Whether a packet to the port, or one that `recirculated` out of it, passes at once; the latter is counted.
   bool passes(uint32_t port, bool recirculated, uint64_t bytes) {
     if (!has(port)) return false;
@@ -35,7 +47,7 @@ class InstantPorts {
   Turns turns(uint32_t port) const { return port < turns_.size() ? turns_[port] : Turns{}; }
 
  private:
-  std::vector<char> is_;
+  PortSet ports_;
   std::vector<Turns> turns_;
 };
 

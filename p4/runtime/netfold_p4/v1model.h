@@ -114,6 +114,7 @@ class Pipeline {
   Bytes out;
   std::vector<uint64_t> ends;
   std::vector<uint32_t> ports, sources;
+  std::vector<uint8_t> ahead;  // of its port's queue, in which it has yet to wait
 
   Context& context() { return context_; }
   const Statistics& statistics() const { return context_.statistics; }
@@ -122,6 +123,7 @@ class Pipeline {
     ends.clear();
     ports.clear();
     sources.clear();
+    ahead.clear();
   }
 
  protected:
@@ -196,7 +198,9 @@ class Pipeline {
   bool direct(uint32_t port) const { return direct_ || instant_.has(port); }
 
   bool direct_ = true;  // of all ports
+  bool handing_over_ = false;  // packets that wait are the caller's
   InstantPorts instant_;
+  PortSet ahead_;  // whose packets may pass egress before they wait, as nobody waits whose egress is still to come
   Pool<Item<Program>> items_;
   Context context_;
 
@@ -297,16 +301,17 @@ class Pipeline {
       again(id, context_.resubmit_list, meta, std_meta);
       return;
     }
+    const Waiting waiting{payload, payload_bytes, bytes, truncate};
     if (std_meta.mcast_grp.u64() != 0) {
       std_meta.instance_type = bit<32>(replicated);
-      replicate(uint32_t(std_meta.mcast_grp.u64()), headers, meta, std_meta, payload, payload_bytes, bytes, truncate);
+      replicate<true>(uint32_t(std_meta.mcast_grp.u64()), headers, meta, std_meta, waiting);
       return;
     }
     if (std_meta.egress_spec.u64() == drop_port) return;
     std_meta.instance_type = bit<32>(normal);
     std_meta.egress_port = std_meta.egress_spec;
     if (!direct(uint32_t(std_meta.egress_spec.u64()))) {
-      to_egress(std_meta.egress_port, headers, meta, std_meta, payload, payload_bytes, bytes, truncate);
+      if (!egress_ahead(headers, meta, std_meta, waiting)) to_egress(headers, meta, std_meta, waiting);
       return;
     }
     std_meta.enq_timestamp = bit<32>(uint32_t(context_.now_us));
@@ -325,8 +330,7 @@ class Pipeline {
     return {made.data(), made.size()};
   }
 
-  void egress_pass(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
-                   uint64_t length, uint32_t truncate) {
+  void begin_egress(StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes, uint64_t length, uint32_t truncate) {
     context_.begin();
     context_.truncate_bytes = truncate;
     context_.packet_bytes = length;
@@ -335,6 +339,11 @@ class Pipeline {
     std_meta.egress_global_timestamp = bit<48>(context_.now_us);
     std_meta.packet_length = bit<32>(uint32_t(length));
     std_meta.egress_spec = bit<9>();
+  }
+
+  void egress_pass(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
+                   uint64_t length, uint32_t truncate) {
+    begin_egress(std_meta, payload, payload_bytes, length, truncate);
     const uint32_t port = uint32_t(std_meta.egress_port.u64());
     program.egress(context_, headers, meta, std_meta);
     const uint32_t cut = context_.truncate_bytes;
@@ -356,10 +365,70 @@ class Pipeline {
       return;
     }
     deparse(out, headers, payload, payload_bytes, cut);
+    leave(port, false);
+  }
+
+  // What deparse() put last into `out`.
+  void leave(uint32_t port, bool before_waiting) {
     ++left_;
     ends.push_back(out.size());
     ports.push_back(port);
     sources.push_back(source_);
+    ahead.push_back(before_waiting);
+  }
+
+  // What is of a packet on its way to a queue, beside its headers and metadata.
+  struct Waiting {
+    const uint8_t* payload;
+    size_t payload_bytes;
+    uint64_t length;
+    uint32_t truncate;
+  };
+
+  // Egress of a packet that has yet to wait, where that comes to the same (codegen/ahead.py): the program looks at neither
+  // queue nor time, and the packet leaves, alone and as long as it is. Else nothing has happened, and the answer is no.
+  bool egress_ahead(const Headers& headers, const Meta& meta, const StdMeta& std_meta, const Waiting& waiting) {
+    if constexpr (Program::egress_may_run_ahead) {
+      const uint32_t port = uint32_t(std_meta.egress_port.u64());
+      if (!handing_over_ || !ahead_.has(port) || early_.misfits >= most_misfits) return false;
+      const uint64_t steps = context_.steps_left, budget = budget_;
+      ++left_;
+      if (!pass()) {
+        ++context_.statistics.drops;
+        return true;
+      }
+      early_.headers = headers;
+      early_.meta = meta;
+      early_.std_meta = std_meta;
+      begin_egress(early_.std_meta, waiting.payload, waiting.payload_bytes, waiting.length, waiting.truncate);
+      context_.saw_queue = false;
+      bool fits = true;
+      try {
+        program.egress(context_, early_.headers, early_.meta, early_.std_meta);
+        fits = !context_.saw_queue && !context_.clone_requested && !context_.recirculate_requested &&
+               early_.std_meta.egress_spec.u64() != drop_port;
+      } catch (const EndlessLoop&) {
+        fits = false;
+      }
+      const size_t start = out.size();
+      if (fits) {
+        context_.exited = false;
+        program.compute(context_, early_.headers, early_.meta);
+        context_.exited = false;
+        deparse(out, early_.headers, waiting.payload, waiting.payload_bytes, context_.truncate_bytes);
+        if (out.size() - start == waiting.length) {
+          leave(port, true);
+          return true;
+        }
+      }
+      out.resize(start);
+      ++early_.misfits;
+      --left_;
+      --context_.statistics.passes;
+      context_.steps_left = steps;
+      budget_ = budget;
+    }
+    return false;
   }
 
   bool recirculate_at_once(uint32_t port, int list, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
@@ -422,41 +491,46 @@ class Pipeline {
     put(id);
   }
 
-  void to_egress(bit<9> port, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
-                 const uint8_t* payload, size_t payload_bytes, uint64_t length, uint32_t truncate) {
-    const uint32_t id = take(Next::egress, length, rounds_);
+  // To the queue of std_meta.egress_port.
+  void to_egress(const Headers& headers, const Meta& meta, const StdMeta& std_meta, const Waiting& waiting) {
+    const uint32_t id = take(Next::egress, waiting.length, rounds_);
     Item<Program>& item = items_[id];
-    assign(item.bytes, payload, payload_bytes);
-    item.truncate = truncate;
+    assign(item.bytes, waiting.payload, waiting.payload_bytes);
+    item.truncate = waiting.truncate;
     item.headers = headers;
     item.meta = meta;
     item.std_meta = std_meta;
-    item.std_meta.egress_port = port;
-    item.port = uint32_t(port.u64());
+    item.port = uint32_t(std_meta.egress_port.u64());
     item.priority = uint32_t(std_meta.priority.u64());
     item.enq_us = context_.now_us;
     item.enq_depth = 0;
     put(id);
   }
 
-  void replicate(uint32_t group, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
-                 const uint8_t* payload, size_t payload_bytes, uint64_t length, uint32_t truncate) {
+  // `Last`: the pass has nothing else to do, so egress may follow.
+  template <bool Last>
+  void replicate(uint32_t group, const Headers& headers, const Meta& meta, const StdMeta& std_meta, const Waiting& waiting) {
     const auto found = groups.find(group);
     if (found == groups.end()) return;
     StdMeta replica_meta = std_meta;
     for (const Replica& replica : found->second) {
       replica_meta.egress_rid = bit<16>(uint16_t(replica.rid));
-      to_egress(bit<9>(uint16_t(replica.port)), headers, meta, replica_meta, payload, payload_bytes, length, truncate);
+      replica_meta.egress_port = bit<9>(uint16_t(replica.port));
+      if (Last && egress_ahead(headers, meta, replica_meta, waiting)) continue;
+      to_egress(headers, meta, replica_meta, waiting);
     }
   }
 
   // The clone of a session goes to its port, its group, or both.
   void send_clone(const CloneSession& session, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
                   const uint8_t* payload, size_t payload_bytes, uint64_t length) {
-    const uint32_t cut = session.truncate_bytes;
-    if (session.group != 0) replicate(session.group, headers, meta, std_meta, payload, payload_bytes, length, cut);
-    if (session.port >= 0)
-      to_egress(bit<9>(uint16_t(session.port)), headers, meta, std_meta, payload, payload_bytes, length, cut);
+    const Waiting waiting{payload, payload_bytes, length, session.truncate_bytes};
+    if (session.group != 0) replicate<false>(session.group, headers, meta, std_meta, waiting);
+    if (session.port >= 0) {
+      StdMeta clone_meta = std_meta;
+      clone_meta.egress_port = bit<9>(uint16_t(session.port));
+      to_egress(headers, meta, clone_meta, waiting);
+    }
   }
 
   // A clone from ingress is the packet as it came in, parsed again.
@@ -510,8 +584,17 @@ class Pipeline {
     Bytes bytes[2];
   };
 
+  // A packet in egress before it waits: copies, as it may have to be done again.
+  struct Early {
+    uint32_t misfits = 0;
+    Headers headers;
+    Meta meta;
+    StdMeta std_meta;
+  };
+
   Headers headers_[2]{};
   Round round_;
+  Early early_;
   Bytes round_bytes_;  // of what goes round, until they are an item's
   uint64_t left_ = 0;  // packets that passes left behind
   uint64_t budget_ = 0;

@@ -1,5 +1,6 @@
 #include "p4-switch-node.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace netfold
@@ -74,30 +75,37 @@ P4SwitchNode::Receive(Frame& frame, std::uint32_t ingress, Ps now)
 }
 
 void
-P4SwitchNode::Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t, Ps now)
+P4SwitchNode::Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t, Ps at)
 {
     if (m_fabric.config.p4_trace) [[unlikely]]
     {
-        m_trace.push_back({now, port, true, {data, data + bytes}});
+        m_trace.push_back({at, port, true, {data, data + bytes}});
     }
     if (bytes > m_codec.pool.Largest()) [[unlikely]]
     {
         Stopped(m_title + " sends a frame of " + std::to_string(bytes) + " bytes where cluster.mtu_bytes is " +
                 std::to_string(m_fabric.config.mtu_bytes) + "; port " + std::to_string(port) + ", at " +
-                std::to_string(now / kPsPerNs) + " ns");
+                std::to_string(at / kPsPerNs) + " ns");
     }
     Frame frame;
     m_codec.Describe(data, bytes, frame);
     m_fabric.counters.results += frame.kind == Kind::Result;
     frame.payload = m_codec.pool.Allocate(bytes);
     std::memcpy(m_codec.pool.At(frame.payload), data, bytes);
-    m_egress[port]->Enqueue(frame, now);
+    m_egress[port]->Enqueue(frame, at);
 }
 
 void
 P4SwitchNode::Dropped(std::uint32_t, std::uint32_t, Ps)
 {
     ++m_fabric.counters.drops;
+}
+
+const std::vector<P4TraceRow>&
+P4SwitchNode::Trace()
+{
+    std::stable_sort(m_trace.begin(), m_trace.end(), [](const P4TraceRow& x, const P4TraceRow& y) { return x.time < y.time; });
+    return m_trace;
 }
 
 std::uint64_t

@@ -73,13 +73,14 @@ class P4SwitchNode final : public Switch, private P4Output
         return m_partials;
     }
 
-    const std::vector<P4TraceRow>& Trace() const
-    {
-        return m_trace;
-    }
+    const std::vector<P4TraceRow>& Trace(); // in order of time
 
   private:
-    void Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t source, Ps now) override;
+    void Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t source, Ps at) override;
+    bool QueuesAhead() const override
+    {
+        return true; // ports of the cluster keep their frames in order, with the times at which they leave
+    }
     void Dropped(std::uint32_t port, std::uint32_t source, Ps now) override;
 
     Fabric& m_fabric;

@@ -10,7 +10,7 @@ namespace netfold
 namespace
 {
 
-constexpr int kAbiVersion = 6; // p4/targets/library.py
+constexpr int kAbiVersion = 7; // p4/targets/library.py
 
 template <typename Function>
 void
@@ -46,6 +46,7 @@ P4Program::P4Program(const std::string& libraryPath, std::uintptr_t address)
     Find(library, "nf_prefetch", m_prefetch);
     Find(library, "nf_discard", m_discard);
     Find(library, "nf_pass_at_once", m_passAtOnce);
+    Find(library, "nf_pass_ahead", m_passAhead);
     Find(library, "nf_turns", m_turns);
     Find(library, "nf_output", m_output);
     Find(library, "nf_clear_output", m_clearOutput);

@@ -34,13 +34,14 @@ struct P4Descriptor
     std::uint32_t bytes;
 };
 
-// A packet that left egress; valid until the next pass.
+// A packet that left egress, perhaps before its time in the queue (PassAhead); valid until the next pass.
 struct P4Packet
 {
     std::uint32_t port;
     const std::uint8_t* data;
     std::size_t bytes;
     std::uint32_t source; // the caller's number of the packet it came from
+    bool ahead;           // it has yet to wait in its port's queue
 };
 
 // The seven numbers of nf_statistics (abi.h).
@@ -87,7 +88,7 @@ class P4Program
         return {next, count};
     }
 
-    // What the last pass sent out: one packet at most, unless ports pass at once. `send` must not run another pass.
+    // What the last pass sent out: one packet at most, unless ports pass at once or ahead. `send` must not run another pass.
     template <typename Send>
     void TakeOutput(Send&& send)
     {
@@ -95,14 +96,15 @@ class P4Program
         const std::uint64_t* ends = nullptr;
         const std::uint32_t* ports = nullptr;
         const std::uint32_t* sources = nullptr;
-        const std::uint64_t count = m_output(m_handle, &data, &ends, &ports, &sources);
+        const std::uint8_t* ahead = nullptr;
+        const std::uint64_t count = m_output(m_handle, &data, &ends, &ports, &sources, &ahead);
         if (count == 0)
         {
             return;
         }
         for (std::uint64_t i = 0, start = 0; i < count; ++i)
         {
-            send(P4Packet{ports[i], data + start, static_cast<std::size_t>(ends[i] - start), sources[i]});
+            send(P4Packet{ports[i], data + start, static_cast<std::size_t>(ends[i] - start), sources[i], ahead[i] != 0});
             start = ends[i];
         }
         m_clearOutput(m_handle);
@@ -113,6 +115,13 @@ class P4Program
     void PassAtOnce(std::uint32_t port, bool yes)
     {
         m_passAtOnce(m_handle, port, yes);
+    }
+
+    // Whether packets to this port may pass egress before they wait in its queue, if what comes of it is the same (abi.h).
+    // A descriptor for the port ends it.
+    void PassAhead(std::uint32_t port, bool yes)
+    {
+        m_passAhead(m_handle, port, yes);
     }
 
     struct Turns
@@ -156,9 +165,10 @@ class P4Program
     void (*m_prefetch)(void*, std::uint64_t);
     void (*m_discard)(void*, std::uint64_t);
     void (*m_passAtOnce)(void*, std::uint32_t, int);
+    void (*m_passAhead)(void*, std::uint32_t, int);
     void (*m_turns)(void*, std::uint32_t, std::uint64_t*);
     std::uint64_t (*m_output)(void*, const std::uint8_t**, const std::uint64_t**, const std::uint32_t**,
-                              const std::uint32_t**);
+                              const std::uint32_t**, const std::uint8_t**);
     void (*m_clearOutput)(void*);
     const P4Statistics* m_statistics;
 };

@@ -101,6 +101,16 @@ class P4TrafficManager::EgressPort final : public EventSource
         return static_cast<std::uint64_t>(static_cast<double>(ahead) * bytesPerPs + 0.5);
     }
 
+    // Packets that the link has, but that have not begun to leave.
+    std::size_t WaitingAhead(Ps now)
+    {
+        while (!ahead.Empty() && ahead.Front() <= now)
+        {
+            ahead.Pop();
+        }
+        return ahead.Size();
+    }
+
     const std::uint32_t source;
     const std::uint32_t number;
     P4PortSettings settings;
@@ -109,6 +119,8 @@ class P4TrafficManager::EgressPort final : public EventSource
     double bytesPerPs;
     std::array<Ring<Waiting>, kPriorities> queues;
     std::size_t waiting{0};
+    bool sendsAhead{false}; // may give packets to its link before they leave
+    Ring<Ps> ahead;         // when those leave; the past's may still be in it
     Ps waitingPs{0}; // their serialisation
     Ps busyUntil{0};
     std::uint32_t inService{0}; // bytes of the packet on the wire, of the buffer
@@ -159,8 +171,12 @@ P4TrafficManager::PortAt(std::uint32_t port)
 void
 P4TrafficManager::SetPort(std::uint32_t port, const P4PortSettings& settings)
 {
-    PortAt(port).Set(settings, true);
+    EgressPort& set = PortAt(port);
+    set.Set(settings, true);
+    set.sendsAhead = m_output.QueuesAhead() && set.psPerByteQ32 > 0 && settings.depthPackets == 0 &&
+                     m_settings.bufferBytes == 0 && m_settings.ingressLatency == 0 && m_settings.egressLatency == 0;
     m_program.PassAtOnce(port, false);
+    m_program.PassAhead(port, set.sendsAhead && set.waiting == 0);
 }
 
 std::uint64_t
@@ -465,8 +481,8 @@ P4TrafficManager::Enqueue(const Made& made, Ps now)
     EgressPort& port = PortAt(descriptor.port);
     auto& queue = port.queues[std::min<std::uint32_t>(descriptor.priority, kPriorities - 1)];
     const P4PortSettings& settings = port.settings;
-    Waiting waiting{descriptor.item, now, 0, static_cast<std::uint32_t>(queue.Size()), descriptor.bytes,
-                    made.rounds,     made.source, false};
+    const auto depth = static_cast<std::uint32_t>(queue.Size() + port.WaitingAhead(now));
+    Waiting waiting{descriptor.item, now, 0, depth, descriptor.bytes, made.rounds, made.source, false};
     if (port.psPerByteQ32 == 0) // no rate, so no queue
     {
         RunEgress(port, waiting, 0, now);
@@ -481,31 +497,15 @@ P4TrafficManager::Enqueue(const Made& made, Ps now)
         m_output.Dropped(port.number, made.source, now);
         return;
     }
-    if (port.waiting >= m_settings.maxWaiting)
+    if (IsOverfull(port, now))
     {
         m_program.Discard(descriptor.item);
-        Stop("has more than " + std::to_string(m_settings.maxWaiting) +
-                 (port.leads ? " packets in the queues of one port (a buffer of a size would drop them)"
-                             : " packets that wait to go round"),
-             port.number,
-             now);
         return;
     }
-    const std::uint64_t backlog = port.Backlog(now);
-    if (settings.ecnKmaxBytes > 0 && static_cast<double>(backlog) > settings.ecnKminBytes)
-    {
-        const double depth = static_cast<double>(backlog);
-        const double probability = depth >= settings.ecnKmaxBytes ? 1.0
-                                                                  : settings.ecnPmax * (depth - settings.ecnKminBytes) /
-                                                                        (settings.ecnKmaxBytes - settings.ecnKminBytes);
-        waiting.mark = probability >= 1.0 || m_random.Uniform() < probability;
-    }
+    waiting.mark = Enter(port, descriptor.bytes, now);
     waiting.serialisation = port.Serialisation(descriptor.bytes);
     port.waitingPs += waiting.serialisation;
     m_buffered += buffered;
-    const std::uint64_t after = backlog + descriptor.bytes + settings.wireOverheadBytes;
-    port.peak = std::max(port.peak, after);
-    port.counters.maxBacklogBytes = std::max(port.counters.maxBacklogBytes, after);
     if (!port.leads)
     {
         m_roundBytes += descriptor.bytes;
@@ -523,6 +523,43 @@ P4TrafficManager::Enqueue(const Made& made, Ps now)
             m_events.Arm(port.source, port.busyUntil);
         }
     }
+}
+
+// More packets than a port may ever have; the run, or this packet, is at its end.
+bool
+P4TrafficManager::IsOverfull(EgressPort& port, Ps now)
+{
+    if (port.waiting + port.ahead.Size() < m_settings.maxWaiting || port.waiting + port.WaitingAhead(now) < m_settings.maxWaiting)
+        [[likely]]
+    {
+        return false;
+    }
+    Stop("has more than " + std::to_string(m_settings.maxWaiting) +
+             (port.leads ? " packets in the queues of one port (a buffer of a size would drop them)"
+                         : " packets that wait to go round"),
+         port.number,
+         now);
+    return true;
+}
+
+// A packet joins the port's backlog; whether it is to be marked.
+bool
+P4TrafficManager::Enter(EgressPort& port, std::uint32_t bytes, Ps now)
+{
+    const P4PortSettings& settings = port.settings;
+    const std::uint64_t backlog = port.Backlog(now);
+    const std::uint64_t after = backlog + bytes + settings.wireOverheadBytes;
+    port.peak = std::max(port.peak, after);
+    port.counters.maxBacklogBytes = std::max(port.counters.maxBacklogBytes, after);
+    const double depth = static_cast<double>(backlog);
+    if (settings.ecnKmaxBytes <= 0 || depth <= settings.ecnKminBytes)
+    {
+        return false;
+    }
+    const double probability = depth >= settings.ecnKmaxBytes ? 1.0
+                                                              : settings.ecnPmax * (depth - settings.ecnKminBytes) /
+                                                                    (settings.ecnKmaxBytes - settings.ecnKminBytes);
+    return probability >= 1.0 || m_random.Uniform() < probability;
 }
 
 bool
@@ -582,6 +619,10 @@ P4TrafficManager::ServePort(EgressPort& port, Ps now)
     {
         m_events.Arm(port.source, port.busyUntil);
     }
+    if (port.waiting == 0 && port.sendsAhead)
+    {
+        m_program.PassAhead(port.number, true);
+    }
 }
 
 void
@@ -618,10 +659,42 @@ P4TrafficManager::RunEgress(EgressPort& port, const Waiting& waiting, std::uint3
 void
 P4TrafficManager::SendOutput(const EgressPort* from, bool mark, Ps now)
 {
+    std::size_t copies = 0;
     m_program.TakeOutput([&](const P4Packet& packet) {
         EgressPort& port = PortAt(packet.port);
-        Send(port, packet, mark && &port == from, now);
+        if (!packet.ahead)
+        {
+            Send(port, packet, mark && &port == from, now);
+        }
+        else if (++copies <= m_settings.maxCopies) [[likely]]
+        {
+            SendAhead(port, packet, now);
+        }
+        else
+        {
+            Stop("makes more than " + std::to_string(m_settings.maxCopies) + " copies of a packet", port.number, now);
+        }
     });
+}
+
+// A packet that passed egress before it waits.
+void
+P4TrafficManager::SendAhead(EgressPort& port, const P4Packet& packet, Ps now)
+{
+    if (IsOverfull(port, now))
+    {
+        return;
+    }
+    auto* data = const_cast<std::uint8_t*>(packet.data); // as in Send()
+    const bool mark = Enter(port, static_cast<std::uint32_t>(packet.bytes), now);
+    ++port.counters.packets;
+    port.counters.bytes += packet.bytes;
+    port.counters.marks += mark && MarkCongestion(data, packet.bytes);
+    const Ps leaves = std::max(now, port.busyUntil);
+    port.busyUntil = leaves + port.Serialisation(packet.bytes);
+    port.WaitingAhead(now);
+    port.ahead.Push(leaves);
+    m_output.Transmit(port.number, data, packet.bytes, packet.source, leaves);
 }
 
 void

@@ -22,6 +22,9 @@
 //   bit of the one before has left; at that moment egress runs, with enq_timestamp, enq_qdepth, deq_timedelta and deq_qdepth
 //   of that queue (depths in packets of its priority, the one in service not counted, as in BMv2). An egress that drops
 //   leaves the port free. A rate of 0 lets everything through at once.
+// - Where links have queues of their own (Output::QueuesAhead()) and this switch's have no limit, packets whose egress
+//   cannot tell when it runs (program.h, PassAhead) pass it when they enter the queue. They go to the link then, with the
+//   time at which they would leave; queue depth, backlog and marks are those that they would meet and leave otherwise.
 // - A port that SetPort() was not called for leads nowhere. Packets that its egress recirculates pass through it at
 //   `recirculation`'s rate and depth; others are dropped and counted. Where passes take no time and that port has no rate,
 //   the program takes a packet round and round by itself (program.h, PassAtOnce): what it makes is handed over at the end.
@@ -102,8 +105,15 @@ class P4Output
   public:
     virtual ~P4Output() = default;
 
-    // The packet's first bit goes on the wire of `port` now. The bytes are the callee's until it returns.
-    virtual void Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t source, Ps now) = 0;
+    // The packet's first bit goes on the wire of `port` at `at`: now, or later if QueuesAhead(). The bytes are the
+    // callee's until it returns.
+    virtual void Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes, std::uint32_t source, Ps at) = 0;
+
+    // Whether the link takes packets before they leave, one behind the other.
+    virtual bool QueuesAhead() const
+    {
+        return false;
+    }
 
     // A packet dropped before it could leave; `source` as given to Receive().
     virtual void Dropped(std::uint32_t port, std::uint32_t source, Ps now)
@@ -210,6 +220,9 @@ class P4TrafficManager
     void RunEgress(EgressPort& port, const Waiting& waiting, std::uint32_t depth, Ps now);
     void SendOutput(const EgressPort* from, bool mark, Ps now);
     void Send(EgressPort& port, const P4Packet& packet, bool mark, Ps now);
+    void SendAhead(EgressPort& port, const P4Packet& packet, Ps now);
+    bool IsOverfull(EgressPort& port, Ps now);
+    bool Enter(EgressPort& port, std::uint32_t bytes, Ps now);
     bool RoundsTakeNoTime() const;
     void PipelineFree(Ps now);
     void MadeDue(Ps now);

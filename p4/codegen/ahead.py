@@ -1,0 +1,147 @@
+"""Programs whose egress cannot tell when it runs: their packets may pass it before they wait in a queue.
+
+What a packet's egress does depends on the packet, on the tables, and on what the program reads of queue
+and clock. A program whose egress has no state of its own (registers, counters, meters, random numbers,
+messages) and whose packets have one priority leaves the same packets whether egress runs before or after
+the wait, except where it looks at the queue. Where it does is marked in the generated code; the pipeline
+(v1model.h, egress_ahead) sees the mark and lets that packet wait first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+
+from p4.lang import ir
+from p4.lang import types as ty
+from p4.lang.walk import Node, bodies, walk
+
+MARK = "saw_queue"  # the flag of context.h
+_OF_QUEUE_AND_CLOCK = (
+    "enq_timestamp",
+    "enq_qdepth",
+    "deq_timedelta",
+    "deq_qdepth",
+    "egress_global_timestamp",
+)
+# What these do stays with the packet, or is asked for and seen by the pipeline.
+_OF_THE_PACKET = (
+    "mark_to_drop",
+    "clone",
+    "clone3",
+    "clone_preserving_field_list",
+    "recirculate",
+    "recirculate_preserving_field_list",
+    "resubmit",
+    "resubmit_preserving_field_list",
+    "truncate",
+    "hash",
+    "update_checksum",
+    "update_checksum_with_payload",
+)
+
+
+def looks_at_queue(s: ir.Statement) -> bool:
+    """Whether the statement itself, not one inside it, reads what depends on queue or clock."""
+    parts = (getattr(s, f.name) for f in fields(s))
+    return reads_queue(part for part in parts if isinstance(part, ir.Expr))
+
+
+def reads_queue(expressions: Iterable[ir.Expr]) -> bool:
+    """Whether one of the expressions does. Passing the whole metadata on is no reading."""
+    for e in expressions:
+        nodes = list(walk(e))
+        if any(_is_field(n, _OF_QUEUE_AND_CLOCK) for n in nodes) or any(_wholes(nodes)):
+            return True
+    return False
+
+
+def may_run_ahead(
+    parser: ir.Parser, ingress: ir.Control, egress: ir.Control, compute: ir.Control, deparser: ir.Control
+) -> bool:
+    """Whether egress, checksums and deparser may run before a packet waits, unless it looks at the queue."""
+    for block in (parser, ingress):
+        nodes = list(_reached(block))
+        if any(_is_field(n, ("priority",)) for n in nodes) or any(_wholes(nodes)):
+            return False
+    return all(_stays_with_the_packet(block) for block in (egress, compute, deparser))
+
+
+def _stays_with_the_packet(block: ir.Control) -> bool:
+    for control in _controls(block):
+        for local in control.locals:
+            if isinstance(local, ir.Instance) and local.declaration is None:
+                return False
+            if isinstance(local, ir.Table) and {"counters", "meters", "implementation"} & set(local.properties):
+                return False
+    return all(_is_of_the_packet(node) for node in _reached(block) if isinstance(node, ir.Call))
+
+
+def _is_of_the_packet(call: ir.Call) -> bool:
+    match call.target:
+        case ir.ExternFunction(name):
+            drawn = any(isinstance(n, ir.Const) and n.value == "random" for n in walk(call))
+            return name in _OF_THE_PACKET and not drawn
+        case ir.Method() as method:
+            return (method.extern.name, method.name) == ("packet_out", "emit")
+        case ir.ApplyBlock(instance):
+            return instance.declaration is not None
+    return True
+
+
+def _is_field(node: Node, names: tuple[str, ...]) -> bool:
+    return isinstance(node, ir.Field) and _is_standard(node.base) and node.name in names
+
+
+def _is_standard(e: ir.Expr) -> bool:
+    return isinstance(e.type, ty.Record) and e.type.name == "standard_metadata_t"
+
+
+def _wholes(nodes: list[Node]) -> Iterator[ir.Expr]:
+    """The standard metadata where it stands as a value, not to have a field read or to be passed on."""
+    bases = {id(n.base) for n in nodes if isinstance(n, ir.Field)}
+    passed = {id(a.value) for n in nodes if isinstance(n, ir.Call) for a in n.args}
+    for node in nodes:
+        if isinstance(node, ir.Expr) and _is_standard(node) and id(node) not in bases | passed:
+            yield node
+
+
+def _controls(block: ir.Parser | ir.Control) -> list[ir.Parser | ir.Control]:
+    """The block and those that it applies."""
+    found = [block]
+    for one in found:
+        for node in bodies(one):
+            if isinstance(node, ir.Call) and isinstance(node.target, ir.ApplyBlock):
+                inner = node.target.instance.declaration
+                if inner is not None and inner not in found:
+                    found.append(inner)
+    return found
+
+
+def _reached(block: ir.Parser | ir.Control) -> Iterator[Node]:
+    """Everything that may run in it: its own, and the blocks, actions, tables and functions that it calls."""
+    entered: set[object] = set()
+    waiting: list[Node] = []
+    for one in _controls(block):
+        waiting += bodies(one)
+        for table in one.locals:
+            if isinstance(table, ir.Table):
+                waiting += [n for key in table.keys for n in walk(key.expr)]
+                waiting += [n for use in table.actions for e in use.bound for n in walk(e)]
+                for use in table.actions:
+                    entered.add(use.action)
+                    waiting += walk(use.action.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ir.Call):
+            called = (
+                node.target.action
+                if isinstance(node.target, ir.ActionTarget)
+                else node.target.function
+                if isinstance(node.target, ir.FunctionTarget)
+                else None
+            )
+            if called is not None and called not in entered:
+                entered.add(called)
+                waiting += walk(called.body)
