@@ -40,7 +40,7 @@ for _bits in ("8", "4", "2", "1"):
 
 # Of a run: what one may choose, as `netfold train` calls it, with this bench's standards.
 SHAPE: dict[str, Any] = {
-    "workers": 4,
+    "workers": 8,
     "partition": "metis",
     "layers": 8,
     "hidden": 32,
@@ -150,7 +150,7 @@ def trained(what: dict[str, Any]) -> dict[str, float]:
     from workloads.training.prepare import make_jobs
 
     graph, seed = graph_named(what["graph"]), what["seed"]
-    other = ("graph", "variant", "workers", "partition")
+    other = ("graph", "variant", "variants", "workers", "partition")
     given = {name: value for name, value in what.items() if name not in other}
     options = TrainOptions(**given, **VARIANTS[what["variant"]])
     partition = partition_graph(graph, what["workers"], method=what["partition"], seed=seed)
@@ -160,9 +160,9 @@ def trained(what: dict[str, Any]) -> dict[str, float]:
 
 
 def cells(chosen: list[dict[str, Any]], variants: list[str]) -> Iterator[dict[str, Any]]:
-    """Every run of the table but for its seed."""
+    """Every run of the table but for its seed. A row may name the variants that it is for."""
     for row in chosen:
-        for variant in variants:
+        for variant in (name for name in variants if name in row.get("variants", variants)):
             yield {"graph": row["graph"], "model": row["model"], "variant": variant, **row}
 
 
@@ -206,36 +206,53 @@ def interval(differences: np.ndarray) -> str:
     return f"{differences.mean():+.2f} ± {half:.2f}"
 
 
+def told(row: dict[str, Any]) -> str:
+    """A row's settings: layers x width, epochs, dropout, partition."""
+    text = f"{row['layers']} x {row['hidden']}, {row['epochs']} epochs, dropout {row['dropout']:g}"
+    text += "" if row["lr"] == SHAPE["lr"] else f", lr {row['lr']:g}"
+    return f"{text}, {row['partition']} over {row['workers']}"
+
+
 def table(chosen: list[dict[str, Any]], variants: list[str], seeds: int, runs: dict[Any, Any]) -> str:
-    """Markdown: a line per row and variant."""
-    head = ("graph", "model", "system", "test %", "minus dgl, 95 %", "runs")
-    head += ("bits", "late epochs %", "main MB", "scales MB")
+    """Markdown: a line per row; of each variant the mean, the deviation and, in brackets, the difference to
+    dgl over the seeds that both have. Bits a value and late epochs are of the adaptive system.
+    """
+    named = [name for name in variants if any(name in row.get("variants", variants) for row in chosen)]
+    head = ("graph", "model", "settings", *named, "bits a value", "late epochs %", "seeds")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row in chosen:
         exact: dict[int, float] = {}
+        found: dict[str, dict[int, Any]] = {}
+        texts: dict[str, str] = {}
         for cell in cells([row], variants):
             keys = {seed: key(cell | {"seed": seed}) for seed in range(1, seeds + 1)}
-            found = {seed: runs[name] for seed, name in keys.items() if name in runs}
-            if not found:
+            mine = found[cell["variant"]] = {seed: runs[k] for seed, k in keys.items() if k in runs}
+            if not mine:
                 continue
-            scores = {seed: 100 * run["test_score"] for seed, run in found.items()}
+            scores = {seed: 100 * run["test_score"] for seed, run in mine.items()}
             exact = scores if cell["variant"] == "dgl" else exact
             pairs = np.array([scores[seed] - exact[seed] for seed in scores if seed in exact])
             values = np.array(list(scores.values()))
-            mean = {name: float(np.mean([run[name] for run in found.values()])) for name in FIGURES}
-            told = (
-                row["graph"],
-                row["model"],
-                cell["variant"],
-                f"{values.mean():.2f} ± {values.std(ddof=1) if len(values) > 1 else 0:.2f}",
-                interval(pairs) if len(pairs) and exact is not scores else "",
-                str(len(values)),
-                f"{mean['bits']:.1f}",
-                f"{100 * mean['asynchronous']:.0f}",
-                f"{mean['main_bytes'] / 1e6:.3f}",
-                f"{mean['scale_bytes'] / 1e6:.3f}",
+            text = f"{values.mean():.2f} ± {values.std(ddof=1) if len(values) > 1 else 0:.2f}"
+            texts[cell["variant"]] = (
+                text if scores is exact or not len(pairs) else f"{text} ({interval(pairs)})"
             )
-            lines.append(f"| {' | '.join(told)} |")
+        adaptive = list(found.get("sylvie", {}).values())
+        lines.append(
+            "| "
+            + " | ".join(
+                (
+                    row["graph"],
+                    row["model"],
+                    told(row),
+                    *(texts.get(name, "") for name in named),
+                    f"{np.mean([run['bits'] for run in adaptive]):.1f}" if adaptive else "",
+                    f"{100 * np.mean([run['asynchronous'] for run in adaptive]):.0f}" if adaptive else "",
+                    str(max(len(mine) for mine in found.values())),
+                )
+            )
+            + " |"
+        )
     return "\n".join(lines)
 
 

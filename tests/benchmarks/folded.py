@@ -23,18 +23,25 @@ from workloads.training.worker import Training
 
 
 class AtOnce:
-    """A lane that does each transfer when it is submitted, and all its tickets. A stale epoch still reads
-    what it should: the other buffer.
+    """A lane that does each transfer when it is submitted. A stale epoch still reads what it should: the
+    other buffer.
     """
 
-    def submit(self, transfer: Callable[[], None]) -> AtOnce:
+    def submit(self, transfer: Callable[[], None]) -> Done:
         """Do it."""
         with torch.no_grad():
             transfer()
-        return self
+        return Done()
 
     def lend(self, values: Tensor) -> None: ...
     def close(self) -> None: ...
+
+
+class Done:
+    """The ticket of a transfer that is over. Each has its own: the exchange tells by them which records are
+    still under way, and would keep every record of the run as such if they were one.
+    """
+
     def wait(self) -> None: ...
 
     def elapsed_ns(self) -> int:
