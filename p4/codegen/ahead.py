@@ -14,7 +14,7 @@ from dataclasses import fields
 
 from p4.lang import ir
 from p4.lang import types as ty
-from p4.lang.walk import Node, bodies, walk
+from p4.lang.walk import Node, applied, reached, walk
 
 MARK = "saw_queue"  # the flag of context.h
 _OF_QUEUE_AND_CLOCK = (
@@ -61,20 +61,20 @@ def may_run_ahead(
 ) -> bool:
     """Whether egress, checksums and deparser may run before a packet waits, unless it looks at the queue."""
     for block in (parser, ingress):
-        nodes = list(_reached(block))
+        nodes = list(reached(block))
         if any(_is_field(n, ("priority",)) for n in nodes) or any(_wholes(nodes)):
             return False
     return all(_stays_with_the_packet(block) for block in (egress, compute, deparser))
 
 
 def _stays_with_the_packet(block: ir.Control) -> bool:
-    for control in _controls(block):
+    for control in applied(block):
         for local in control.locals:
             if isinstance(local, ir.Instance) and local.declaration is None:
                 return False
             if isinstance(local, ir.Table) and {"counters", "meters", "implementation"} & set(local.properties):
                 return False
-    return all(_is_of_the_packet(node) for node in _reached(block) if isinstance(node, ir.Call))
+    return all(_is_of_the_packet(node) for node in reached(block) if isinstance(node, ir.Call))
 
 
 def _is_of_the_packet(call: ir.Call) -> bool:
@@ -104,44 +104,3 @@ def _wholes(nodes: list[Node]) -> Iterator[ir.Expr]:
     for node in nodes:
         if isinstance(node, ir.Expr) and _is_standard(node) and id(node) not in bases | passed:
             yield node
-
-
-def _controls(block: ir.Parser | ir.Control) -> list[ir.Parser | ir.Control]:
-    """The block and those that it applies."""
-    found = [block]
-    for one in found:
-        for node in bodies(one):
-            if isinstance(node, ir.Call) and isinstance(node.target, ir.ApplyBlock):
-                inner = node.target.instance.declaration
-                if inner is not None and inner not in found:
-                    found.append(inner)
-    return found
-
-
-def _reached(block: ir.Parser | ir.Control) -> Iterator[Node]:
-    """Everything that may run in it: its own, and the blocks, actions, tables and functions that it calls."""
-    entered: set[object] = set()
-    waiting: list[Node] = []
-    for one in _controls(block):
-        waiting += bodies(one)
-        for table in one.locals:
-            if isinstance(table, ir.Table):
-                waiting += [n for key in table.keys for n in walk(key.expr)]
-                waiting += [n for use in table.actions for e in use.bound for n in walk(e)]
-                for use in table.actions:
-                    entered.add(use.action)
-                    waiting += walk(use.action.body)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, ir.Call):
-            called = (
-                node.target.action
-                if isinstance(node.target, ir.ActionTarget)
-                else node.target.function
-                if isinstance(node.target, ir.FunctionTarget)
-                else None
-            )
-            if called is not None and called not in entered:
-                entered.add(called)
-                waiting += walk(called.body)

@@ -46,6 +46,7 @@ class Shared:
     writers: Writers | None = None  # of inner blocks
     reads_what_it_writes: bool = False  # rounds.py
     may_run_ahead: bool = False  # ahead.py
+    followed: frozenset[ir.Instance] | None = None  # announce.py
     profiles: dict[ir.Instance, int] = field(default_factory=dict)  # their numbers in the schema
     objects: Objects = field(default_factory=Objects)
     data_lists: list[tuple[str, ...]] = field(default_factory=list)

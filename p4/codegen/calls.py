@@ -25,6 +25,11 @@ class CallWriter(ExternWriter):
     functions: dict[ir.Function, str]
     frame_argument = "f"
 
+    @property
+    def rehearsal(self) -> str:
+        """Behind the name of a member function that is compiled twice (announce.py)."""
+        return "" if self.followed is None else "<Rehearsal>"
+
     def call_lines(self, e: ir.Call) -> list[str]:
         """The call as statements, its value dropped."""
         target = e.target
@@ -34,7 +39,7 @@ class CallWriter(ExternWriter):
             case ir.ExternFunction() | ir.Method():
                 return self.extern_lines(e)
             case ir.ApplyTable():
-                return [f"{self.tables[target.table]}({self.frame_argument});"]
+                return [f"{self.tables[target.table]}{self.rehearsal}({self.frame_argument});"]
         before, callee, after = self._prepared(e)
         return [*before, f"{callee};", *after]
 
@@ -50,7 +55,7 @@ class CallWriter(ExternWriter):
             case ir.ExternFunction() | ir.Method():
                 return self.extern_value(e)
             case ir.ApplyTable():
-                return f"{self.tables[target.table]}({self.frame_argument})"
+                return f"{self.tables[target.table]}{self.rehearsal}({self.frame_argument})"
             case ir.FunctionTarget():
                 before, callee, after = self._prepared(e)
                 if not before and not after:
@@ -64,11 +69,12 @@ class CallWriter(ExternWriter):
         target = e.target
         match target:
             case ir.ActionTarget():
-                name, first = self.actions[target.action], [self.frame_argument]
+                name, first = self.actions[target.action] + self.rehearsal, [self.frame_argument]
             case ir.FunctionTarget():
                 name, first = self.functions[target.function], [self.context_argument]
             case ir.ApplyBlock():
-                name, first = f"{self.block_member(target.instance, e)}.apply", [self.context_argument]
+                block = self.block_member(target.instance, e)
+                name, first = f"{block}.apply{self.rehearsal}", [self.context_argument]
             case _:
                 raise unsupported(e.span, "this call")
         copy_all = isinstance(target, ir.ActionTarget)

@@ -21,7 +21,7 @@ _RESERVED_WORDS = """
     valid_ set_valid size_bits fixed_bits varbit_bits only apply error assert errno NULL EOF stdin stdout
     stderr linux unix Algorithm ActionCall BitWriter Digest Engine Entry Kind KeyField Meta Headers StdMeta
     Packed PacketIn PacketOut ParserError RegisterView State TableResult ValueSet Wide data_param
-    RegisterArray RegisterMemory InternetSum InstantPorts Bytes Uncleared Item Pool Pipeline
+    Rehearsal RegisterArray RegisterMemory InternetSum InstantPorts Bytes Uncleared Item Pool Pipeline
     Switch Replica CloneSession Next InstanceType EgressQueue EgressQueues MeterState KeyMap Status Indirect
     append record_bytes rounded_up element_alignment swap_run swapped offsetof
     error_t key_field load load_at max_parser_steps no_error no_field_list no_match ones parser_timeout

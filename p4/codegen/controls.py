@@ -56,6 +56,9 @@ class ControlWriter(BlockWriter):
         for action in self.shared.program.actions:
             self.actions[action] = self.member(action.name)
         self.lay_out(control)
+        if self.shared.followed is not None and self.access.split(".")[0] == "ingress_":
+            together = {self.record_numbers[a] for a in self.shared.followed if a in self.record_numbers}
+            self.followed = {a for a, record in self.record_numbers.items() if record in together}
         for local in control.locals:
             if isinstance(local, ir.Action):
                 self.actions[local] = self.member(local.name)
@@ -79,6 +82,7 @@ class ControlWriter(BlockWriter):
         for table, member in tables:
             self._table(table, member, action_path)
         params_with_context = ", ".join(["Context& c", *([params] if params else [])])
+        self.begin_member(self.code)
         with self.code.block(f"void apply({params_with_context})"):
             self.code.line(f"Frame f{{{', '.join(['c', *([frame] if frame else [])])}}};")
             self.clear_outs(control.params)
@@ -138,6 +142,7 @@ class ControlWriter(BlockWriter):
             self.declare(param)
         params = self.signature(action.params)
         self.code.line()
+        self.begin_member(self.code)
         with self.code.block(
             f"void {self.actions[action]}({', '.join(['Frame& f', *([params] if params else [])])})"
         ):

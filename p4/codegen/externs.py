@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
+from p4.codegen.announce import has_effect
 from p4.codegen.code import cpp_name, cpp_string, unsupported
 from p4.codegen.expressions import ExpressionWriter
 from p4.codegen.layout import base_of, field_names
@@ -33,6 +34,8 @@ class ExternWriter(ExpressionWriter):
     metadata: dict[str, str]
     data_lists: list[tuple[str, ...]]
     unread: AbstractSet[ir.Variable] = frozenset()  # local variables that registers are read into
+    # Where the code is compiled a second time to be rehearsed (announce.py): the arrays whose values lead on.
+    followed: AbstractSet[ir.Instance] | None = None
     std_meta = ""  # the standard metadata in reach, for mark_to_drop() without an argument
 
     def assignment(self, target: ir.Expr, value: str) -> str:
@@ -44,7 +47,18 @@ class ExternWriter(ExpressionWriter):
 
     # ---- functions
 
+    def stop_rehearsal(self, *before: str) -> str:
+        """The end of a rehearsal, in a function without a value; nothing where there is none."""
+        lines = " ".join([*before, f"{self.context_argument}.exited = true; return;"])
+        return f"if constexpr (Rehearsal) {{ {lines} }}"
+
     def extern_lines(self, e: ir.Call) -> list[str]:
+        lines = self._extern_lines(e)
+        if self.followed is None:
+            return lines
+        return [self.stop_rehearsal(), *lines] if has_effect(e) else lines
+
+    def _extern_lines(self, e: ir.Call) -> list[str]:
         if isinstance(e.target, ir.Method):
             return self._method_lines(e, e.target)
         assert isinstance(e.target, ir.ExternFunction)
@@ -211,11 +225,10 @@ class ExternWriter(ExpressionWriter):
                 member = self._member(target)
                 if isinstance(args[0], ir.Var) and args[0].variable in self.unread:
                     return [f"{member}.prefetch({self.index(args[1])});"]
-                if isinstance(args[0], (ir.Slice, ir.SliceAt)):
-                    t, name = self.cpp(args[0].type), self.temporary()
-                    read = f"{member}.read({name}, {self.index(args[1])});"
-                    return [f"{t} {name}{{}};", read, self.assignment(args[0], name)]
-                return [f"{member}.read({self.expr(args[0])}, {self.index(args[1])});"]
+                if self.followed is not None and not self._leads_on(target.object):
+                    stop = self.stop_rehearsal(f"{member}.prefetch({self.index(args[1])});")
+                    return [stop, *self._read_lines(member, args)]
+                return self._read_lines(member, args)
             case "register", "write":
                 return [f"{self._member(target)}.write({self.index(args[0])}, {self.expr(args[1])});"]
             case "counter", "count":
@@ -230,6 +243,17 @@ class ExternWriter(ExpressionWriter):
                 where = f"uint64_t(int64_t({member}.entry)), {c}.packet_bytes, {c}.now_us"
                 return [self._coloured(args[0], f"{member}.execute({where})")]
         raise unsupported(e.span, f"{target.extern.name}.{target.name}()")
+
+    def _leads_on(self, array: ir.Expr) -> bool:
+        assert self.followed is not None
+        return isinstance(array, ir.InstanceRef) and array.instance in self.followed
+
+    def _read_lines(self, member: str, args: list[ir.Expr]) -> list[str]:
+        if isinstance(args[0], (ir.Slice, ir.SliceAt)):
+            t, name = self.cpp(args[0].type), self.temporary()
+            read = f"{member}.read({name}, {self.index(args[1])});"
+            return [f"{t} {name}{{}};", read, self.assignment(args[0], name)]
+        return [f"{member}.read({self.expr(args[0])}, {self.index(args[1])});"]
 
     def _coloured(self, out: ir.Expr, colour: str) -> str:
         t = self.cpp(out.type)

@@ -183,6 +183,8 @@ class RunWriter(CallWriter):
 
     def _write(self, run: _Run, all_: Sequence[ir.Statement], first: Sequence[ir.Statement]) -> None:
         code = self.code
+        if run.registers and self.followed is not None:
+            code.line(self.stop_rehearsal())
         with code.block(""):
             elements: dict[tuple[str, str], str] = {}
             for s in first:

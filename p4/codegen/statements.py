@@ -32,6 +32,11 @@ class StatementWriter(RunWriter):
         with self.code.block(head, tail):
             self.block(body) if isinstance(body, ir.Block) else self.statement(body)
 
+    def begin_member(self, code: Code) -> None:
+        """Before a member function's head."""
+        if self.followed is not None:
+            code.line("template <bool Rehearsal>")
+
     def mark_look_at_queue(self) -> None:
         """What runs here has read of queue or clock."""
         self.code.line(f"{self.context_argument}.{MARK} = true;")
@@ -189,6 +194,8 @@ class StatementWriter(RunWriter):
     def _leave_if_exited(self, e: ir.Expr) -> None:
         if self._may_exit(e):
             self.code.line(f"if ({self.context_argument}.exited) return;")
+        elif self.followed is not None and isinstance(e, ir.Call):
+            self.code.line(f"if (Rehearsal && {self.context_argument}.exited) return;")
 
     def _may_exit(self, e: ir.Expr) -> bool:
         match e:

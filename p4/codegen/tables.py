@@ -57,6 +57,7 @@ class TableWriter(StatementWriter):
 
         ``meter``, ``profile``: the members that are its direct meter and its action profile, or "".
         """
+        self.begin_member(code)
         with code.block(f"TableResult {name}_apply(Frame& f)"):
             bound = (e for use in table.actions for e in use.bound if not isinstance(e, ir.Var))
             if reads_queue([*(key.expr for key in table.keys), *bound]):
@@ -69,7 +70,8 @@ class TableWriter(StatementWriter):
                     cpp = f"{'sint' if self._signed(key.expr.type) else 'bit'}<{bits}>"
                     code.line(f"key_field<{cpp}, {at}>(key, {self.bits(key.expr)});  // {key.match_kind}")
                     at += (bits + 7) // 8
-                code.line(f"const int entry = {name}.lookup(key);")
+                of_a_byte = at == 1 and matched_keys(table)[0].match_kind == "exact"
+                code.line(f"const int entry = {name}.{'lookup_byte' if of_a_byte else 'lookup'}(key);")
             else:
                 code.line("const int entry = -1;")
             if meter:
@@ -84,7 +86,8 @@ class TableWriter(StatementWriter):
             else:
                 code.line(f"const ActionCall& call = {direct};")
             if self._counts(table):
-                code.line(f"if (entry >= 0) {name}.entry(entry).count(f.c.packet_bytes);")
+                counted = "entry >= 0" if self.followed is None else "!Rehearsal && entry >= 0"
+                code.line(f"if ({counted}) {name}.entry(entry).count(f.c.packet_bytes);")
             with code.block("switch (call.action)"):
                 for number, use in enumerate(table.actions):
                     code.line(f"case {number}: {self._run(use)} break;")
@@ -155,7 +158,7 @@ class TableWriter(StatementWriter):
                 continue
             arguments.append(self._data_param(param.type, at))
             at += (scalar_bits(param.type) + 7) // 8
-        call = f"{self.actions[use.action]}({', '.join(['f', *arguments])});"
+        call = f"{self.actions[use.action]}{self.rehearsal}({', '.join(['f', *arguments])});"
         if before or after:
             return f"{{ {' '.join([*before, call, *after])} }}"
         return call

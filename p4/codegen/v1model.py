@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from p4.codegen.ahead import may_run_ahead
+from p4.codegen.announce import followed, sees_bytes_only
 from p4.codegen.blocks import Shared, TopWriter, Writers, ctor_values, write_block
 from p4.codegen.code import Code, cpp_name, unsupported
 from p4.codegen.controls import ControlWriter
@@ -51,6 +52,7 @@ def generate_v1model(program: ir.Program, writers: Writers | None = None) -> Gen
         shared.reads_what_it_writes = reads_what_it_writes(_parser(blocks), _control(blocks, "deparser"))
         stages = (_control(blocks, role) for role in ("ingress", "egress", "compute", "deparser"))
         shared.may_run_ahead = may_run_ahead(_parser(blocks), *stages)
+        shared.followed = followed(_control(blocks, "ingress"))
     for role, instance in instances.items():
         assert instance.declaration is not None
         member = f"{role}_"
@@ -168,9 +170,16 @@ def _program_struct(
             ("deparse", "PacketOut& packet, const Headers& h", "packet, h"),
         ):
             role = {"parse": "parser", "deparse": "deparser"}.get(call, call)
-            source.line(f"void {call}(Context& c, {params}) {{ {role}_.apply(c, {arguments}); }}")
+            apply = "apply<false>" if call == "ingress" and shared.followed is not None else "apply"
+            source.line(f"void {call}(Context& c, {params}) {{ {role}_.{apply}(c, {arguments}); }}")
         source.line(f"static constexpr bool reads_what_it_writes = {str(rounds).lower()};")
         source.line(f"static constexpr bool egress_may_run_ahead = {str(shared.may_run_ahead).lower()};")
+        source.line(f"static constexpr bool is_announced = {str(shared.followed is not None).lower()};")
+        if shared.followed is not None:
+            rehearse = "void rehearse(Context& c, Headers& h, Meta& m, StdMeta& s)"
+            source.line(f"{rehearse} {{ ingress_.apply<true>(c, h, m, s); }}")
+            only_bytes = str(sees_bytes_only(parser)).lower()
+            source.line(f"static constexpr bool parses_bytes_only = {only_bytes};")
         if rounds:
             with source.block("static void emitted(EmittedHeaders& packet, const Headers& h)"):
                 for line in emitted_headers(deparser, "packet", "h"):

@@ -55,6 +55,47 @@ def bodies(block: ir.Parser | ir.Control) -> Iterator[Node]:
                     yield from walk(function.body)
 
 
+def applied(block: ir.Parser | ir.Control) -> list[ir.Parser | ir.Control]:
+    """The block and those that it applies."""
+    found = [block]
+    for one in found:
+        for node in bodies(one):
+            if isinstance(node, ir.Call) and isinstance(node.target, ir.ApplyBlock):
+                inner = node.target.instance.declaration
+                if inner is not None and inner not in found:
+                    found.append(inner)
+    return found
+
+
+def reached(block: ir.Parser | ir.Control) -> Iterator[Node]:
+    """Everything that may run in it: its own, and the blocks, actions, tables and functions that it calls."""
+    entered: set[object] = set()
+    waiting: list[Node] = []
+    for one in applied(block):
+        waiting += bodies(one)
+        for table in one.locals:
+            if isinstance(table, ir.Table):
+                waiting += [n for key in table.keys for n in walk(key.expr)]
+                waiting += [n for use in table.actions for e in use.bound for n in walk(e)]
+                for use in table.actions:
+                    entered.add(use.action)
+                    waiting += walk(use.action.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ir.Call):
+            called = (
+                node.target.action
+                if isinstance(node.target, ir.ActionTarget)
+                else node.target.function
+                if isinstance(node.target, ir.FunctionTarget)
+                else None
+            )
+            if called is not None and called not in entered:
+                entered.add(called)
+                waiting += walk(called.body)
+
+
 def places(node: object) -> Iterator[ir.Expr]:
     """The variables, fields, elements and slices named in it, each whole: `h.a[3:0]`, not also `h.a`."""
     nodes = list(walk(node))

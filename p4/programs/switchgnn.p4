@@ -249,7 +249,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         size = WORKERS;
     }
 
-// An aggregator that a later pass adds to, read for nothing: netfold's engine starts loading it.
+// An aggregator that this pass or a later one adds to, read for nothing: netfold's engine starts loading it.
 #define LOOK_AT(aggregator) tag.read(unused, aggregator); sources.read(unused_senders, aggregator);
 
 #define CLEAR_TAG(i) if (hdr.agg.count > i) { tag.write(meta.aggregators_at + hdr.agg.vertex + i, 0); }
@@ -408,6 +408,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         bit<32> unused;
         bit<SOURCES> unused_senders;
         bit<SOURCES> sender = 0;
+        LOOK_AT(meta.at)
         if (hdr.agg.type == packet_type_t.partial) {
             meta.left = 1;
             bit<32> number = hdr.agg.level == 0 ? me : meta.workers + (bit<32>)hdr.agg.worker;
@@ -420,8 +421,8 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
             }
         } else if (standard.instance_type == INSTANCE_NORMAL) {
             bit<32> last;
-            seen.read(last, meta.own);
             LOOK_AT(meta.next)
+            seen.read(last, meta.own);
             if (last != 0 && (int<32>)(now - last) <= 0) {
                 if (last == now) { events.count(DUPLICATES); } else { events.count(STALE); }
                 drop();

@@ -26,6 +26,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "nf_pass_at_once": (None, [c.c_void_p, c.c_uint32, c.c_int]),
     "nf_pass_ahead": (None, [c.c_void_p, c.c_uint32, c.c_int]),
     "nf_turns": (None, [c.c_void_p, c.c_uint32, c.POINTER(c.c_uint64)]),
+    "nf_announce": (None, [c.c_void_p, c.c_uint32, c.c_char_p, c.c_uint64]),
     "nf_prefetch": (None, [c.c_void_p, c.c_uint64]),
     "nf_discard": (None, [c.c_void_p, c.c_uint64]),
     "nf_queue": (None, [c.c_void_p, c.c_uint32, c.c_int, c.c_uint64, c.c_uint64]),

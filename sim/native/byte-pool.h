@@ -5,8 +5,12 @@
 
 #include "units.h"
 
+#include <sys/mman.h>
+
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <vector>
 
 namespace netfold
@@ -15,11 +19,7 @@ namespace netfold
 class BytePool
 {
     static constexpr std::size_t kSmall = 192;
-
-    struct alignas(64) Line
-    {
-        std::uint8_t bytes[64];
-    };
+    static constexpr std::size_t kLine = 64; // of a cache
 
   public:
     explicit BytePool(std::uint32_t largest)
@@ -43,7 +43,7 @@ class BytePool
     [[gnu::always_inline]] void Prefetch(std::uint32_t id)
     {
         const std::uint8_t* at = At(id);
-        for (std::size_t behind = 0; behind < kSmall; behind += sizeof(Line))
+        for (std::size_t behind = 0; behind < kSmall; behind += kLine)
         {
             __builtin_prefetch(at + behind);
         }
@@ -65,43 +65,68 @@ class BytePool
     }
 
   private:
-    static constexpr std::uint32_t kPerSlab = 256;
+    // Blocks come by large pages: those under way outgrow what small pages' tables keep at hand.
+    static constexpr std::size_t kSlabBytes = std::size_t{1} << 21;
+
+    struct Free
+    {
+        void operator()(std::uint8_t* slab) const
+        {
+            std::free(slab);
+        }
+    };
 
     struct Class
     {
         explicit Class(std::size_t size_)
-            : size((size_ + sizeof(Line) - 1) / sizeof(Line) * sizeof(Line))
+            : size((size_ + kLine - 1) / kLine * kLine)
         {
+            while (size << (shift + 1) <= kSlabBytes)
+            {
+                ++shift;
+            }
         }
 
         std::uint32_t Take()
         {
             if (free.empty())
             {
-                const auto first = static_cast<std::uint32_t>(slabs.size()) * kPerSlab;
-                slabs.push_back(std::make_unique<Line[]>(size / sizeof(Line) * kPerSlab));
-                for (std::uint32_t i = kPerSlab; i-- > 0;)
-                {
-                    free.push_back(first + i);
-                }
+                Grow();
             }
             const std::uint32_t id = free.back();
             free.pop_back();
             return id;
         }
 
+        void Grow()
+        {
+            const auto first = static_cast<std::uint32_t>(slabs.size()) << shift;
+            const std::size_t bytes = (size + kSlabBytes - 1) / kSlabBytes * kSlabBytes;
+            slabs.emplace_back(static_cast<std::uint8_t*>(std::aligned_alloc(kSlabBytes, bytes)));
+            if (!slabs.back())
+            {
+                throw std::bad_alloc();
+            }
+            madvise(slabs.back().get(), bytes, MADV_HUGEPAGE);
+            for (std::uint32_t i = 1u << shift; i-- > 0;)
+            {
+                free.push_back(first + i);
+            }
+        }
+
         std::uint8_t* At(std::uint32_t id)
         {
-            return slabs[id / kPerSlab][(id % kPerSlab) * (size / sizeof(Line))].bytes;
+            return slabs[id >> shift].get() + (id & ((1u << shift) - 1)) * size;
         }
 
         std::size_t Live() const
         {
-            return slabs.size() * kPerSlab - free.size();
+            return (slabs.size() << shift) - free.size();
         }
 
-        std::size_t size;
-        std::vector<std::unique_ptr<Line[]>> slabs;
+        std::size_t size; // of a block
+        std::uint32_t shift{0}; // 2^shift blocks a slab
+        std::vector<std::unique_ptr<std::uint8_t, Free>> slabs;
         std::vector<std::uint32_t> free;
     };
 

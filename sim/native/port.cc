@@ -31,8 +31,9 @@ Port::Port(Fabric& fabric, LinkClass linkClass, double rateBps, Ps delay, Node* 
 }
 
 void
-Port::Enqueue(Frame frame, Ps now)
+Port::EnqueueNext(Ps now)
 {
+    Frame& frame = m_flight.Next();
     const std::uint64_t backlog = Backlog(now);
     if (m_ecnKmax > 0 && static_cast<double>(backlog) > m_ecnKmin)
     {
@@ -64,10 +65,10 @@ Port::Enqueue(Frame frame, Ps now)
     m_busyUntil = start + Serialisation(wireBytes);
     frame.time = m_busyUntil + m_delay;
     const bool idle = m_flight.Empty();
-    m_flight.Push(frame);
+    m_flight.Push();
     if (idle && !m_paused)
     {
-        m_fabric.events.Arm(m_source, frame.time);
+        m_fabric.events.Arm(m_source, m_busyUntil + m_delay);
     }
     const std::uint64_t after = backlog + wireBytes;
     m_peak = std::max(m_peak, after);
@@ -156,7 +157,7 @@ Port::Prefetch()
 {
     if (m_fabric.wire && !m_flight.Empty())
     {
-        m_fabric.wire->pool.Prefetch(m_flight.Front().payload);
+        m_peer->Announce(m_flight.Front(), m_peerIngress);
     }
 }
 
@@ -170,6 +171,10 @@ Port::Fire(Ps now)
     if (m_flight.Size() > (m_paused ? m_held : 0))
     {
         m_fabric.events.Arm(m_source, m_flight.Front().time);
+        if (m_fabric.wire)
+        {
+            m_fabric.wire->pool.Prefetch(m_flight.Front().payload);
+        }
     }
 
     Counters& counters = m_fabric.counters;

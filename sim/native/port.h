@@ -23,6 +23,10 @@ class Node
   public:
     virtual ~Node() = default;
     virtual void Receive(Frame& frame, std::uint32_t ingress, Ps now) = 0;
+    // Receive() with this frame comes soon: start loading what it will read. May come without Receive().
+    virtual void Announce(const Frame& frame, std::uint32_t ingress)
+    {
+    }
     virtual std::uint16_t Address() const = 0; // as in Frame::src
     // A port of this node may send again (flow control released it).
     virtual void PortResumed(Ps now)
@@ -50,7 +54,19 @@ class Port final : public EventSource
     Port(Fabric& fabric, LinkClass linkClass, double rateBps, Ps delay, Node* owner, Node* peer, std::uint32_t peerIngress);
 
     // Queue a frame now; the caller has decided that there is room for it.
-    void Enqueue(Frame frame, Ps now);
+    void Enqueue(const Frame& frame, Ps now)
+    {
+        m_flight.Next() = frame;
+        EnqueueNext(now);
+    }
+
+    // The same in two steps: where to write the frame, all but its time, and that it is there.
+    Frame& Next()
+    {
+        return m_flight.Next();
+    }
+
+    void EnqueueNext(Ps now);
 
     // Bytes waiting or being serialised, wire gaps included.
     std::uint64_t Backlog(Ps now) const

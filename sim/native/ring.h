@@ -47,11 +47,23 @@ class Ring
 
     void Push(const T& item)
     {
+        Next() = item;
+        Push();
+    }
+
+    // The place behind the last item; Push() makes what was written there one.
+    T& Next()
+    {
         if (Size() == m_items.size())
         {
             Grow();
         }
-        m_items[m_tail++ & m_mask] = item;
+        return m_items[m_tail & m_mask];
+    }
+
+    void Push()
+    {
+        ++m_tail;
     }
 
     T Pop()

@@ -112,6 +112,10 @@ void nf_turns(void* h, uint32_t port, uint64_t* two) {
   two[0] = turns.packets;
   two[1] = turns.bytes;
 }
+// The packet's nf_ingress is likely to be the next call: memory that its pass will read begins to load.
+void nf_announce(void* h, uint32_t port, const uint8_t* data, uint64_t bytes) {
+  p4::engine(h)->announce(port, data, bytes);
+}
 // The item's next pass comes soon.
 void nf_prefetch(void* h, uint64_t item) { p4::engine(h)->prefetch(item); }
 void nf_discard(void* h, uint64_t item) {

@@ -123,7 +123,7 @@ class RegisterMemory {
       if (count > (~0ull - large_page) / stride) throw std::bad_alloc();
       const uint64_t bytes = count * stride;
       // Those that outgrow the caches by far are read at random: fewer pages, fewer walks through their tables.
-      const uint64_t alignment_bytes = bytes >= 4 * large_page ? large_page : cache_line;
+      const uint64_t alignment_bytes = bytes >= large_page ? large_page : cache_line;
       blocks_.emplace_back(static_cast<char*>(std::calloc(bytes + alignment_bytes, 1)));
       if (!blocks_.back()) throw std::bad_alloc();
       char* at = blocks_.back().get();

@@ -91,6 +91,7 @@ class Switch : public Pipeline<Program> {
   // Packets to this port may pass egress before they wait. Until one waits whose egress is still to come.
   void pass_ahead(uint32_t port, bool yes) { ahead_.set(port, yes); }
 
+  void announce(uint32_t port, const uint8_t* data, size_t bytes) { this->rehearse(port, data, bytes); }
   bool holds(uint64_t id) const { return items_.holds(id); }
   [[gnu::always_inline]] void prefetch(uint64_t id) const { items_.prefetch(id); }
   void discard(uint32_t id) { items_.give(id); }

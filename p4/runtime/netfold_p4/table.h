@@ -153,6 +153,9 @@ class Table {
   }
   Entry& entry(int number) { return entries_[size_t(number)]; }
 
+  // The same as lookup() of a table whose key is one exact byte.
+  int lookup_byte(const uint64_t* key) const { return by_byte_[*reinterpret_cast<const uint8_t*>(key)]; }
+
   // The entry that matches, or -1.
   int lookup(const uint64_t* key) const {
     if (fields_.empty()) return -1;

@@ -166,6 +166,7 @@ class TnaSwitch {
   void pass_at_once(uint32_t port, bool yes) { instant_.set(port, yes); }
   InstantPorts::Turns turns(uint32_t port) const { return instant_.turns(port); }
   void pass_ahead(uint32_t, bool) {}  // no packet does
+  void announce(uint32_t, const uint8_t*, size_t) {}
   bool holds(uint64_t id) const { return items_.holds(id); }
   [[gnu::always_inline]] void prefetch(uint64_t id) const { items_.prefetch(id); }
   void discard(uint32_t id) { items_.give(id); }

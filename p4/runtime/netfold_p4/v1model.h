@@ -176,6 +176,30 @@ class Pipeline {
     context_.statistics.drops += left_ == before;
   }
 
+  // The packet is likely to be the next: begin to load what its ingress will read (codegen/announce.py).
+  void rehearse(uint32_t port, const uint8_t* data, size_t bytes) {
+    if constexpr (Program::is_announced) {
+      Headers& headers = headers_[0];
+      Meta meta{};
+      StdMeta std_meta{};
+      std_meta.ingress_port = bit<9>(uint16_t(port));
+      announced_.bytes = 0;
+      PacketIn in(data, bytes);
+      context_.steps_left = steps_of_a_rehearsal;
+      try {
+        begin_ingress(bytes, std_meta);
+        program.parse(context_, in, headers, meta, std_meta);
+        // Its headers are what the pass begins with.
+        if (Program::parses_bytes_only) announced_.set(data, bytes, in.consumed_bytes());
+        headers_[1] = headers;
+        context_.exited = false;
+        program.rehearse(context_, headers_[1], meta, std_meta);
+      } catch (const ParserError&) {
+      } catch (const EndlessLoop&) {
+      }
+    }
+  }
+
   // The passes of a packet that went round at once, until it no longer does. Behind every ingress() and egress(), as long
   // as the bytes and headers that these were given are there.
   void go_round() {
@@ -206,6 +230,7 @@ class Pipeline {
 
  private:
   static constexpr uint64_t cost_of_a_pass = 16;
+  static constexpr uint64_t steps_of_a_rehearsal = 256;
 
   bool pass() {
     const uint64_t used = cost_of_a_pass + max_steps_of_a_pass - context_.steps_left;
@@ -239,9 +264,15 @@ class Pipeline {
   void ingress_pass(const uint8_t* data, size_t bytes, Meta& meta, StdMeta& std_meta) {
     Headers& headers = headers_[0];  // the parser clears it
     begin_ingress(bytes, std_meta);
-    PacketIn in(data, bytes);
-    parse(in, headers, meta, std_meta);
-    const size_t consumed = in.consumed_bytes();
+    size_t consumed;
+    if (announced_.is(data, bytes)) {
+      consumed = announced_.consumed;
+    } else {
+      PacketIn in(data, bytes);
+      parse(in, headers, meta, std_meta);
+      consumed = in.consumed_bytes();
+    }
+    announced_.bytes = 0;
     ingress_of({data, bytes}, headers, meta, std_meta, data + consumed, bytes - consumed);
   }
 
@@ -254,15 +285,9 @@ class Pipeline {
       Headers& headers = headers_[round_.from == &headers_[0]];  // not those that are being read
       const uint64_t steps = context_.steps_left;
       begin_ingress(bytes, round_.std_meta[now]);
-      HeadersIn in(round_.emitted);
-      try {
-        parse(in, headers, round_.meta[now], round_.std_meta[now]);
-        if (in.at_end()) {
-          ingress_of({nullptr, bytes}, headers, round_.meta[now], round_.std_meta[now], round_.payload,
-                     round_.payload_bytes);
-          return;
-        }
-      } catch (const HeadersIn::OtherHeaders&) {
+      if (parse_round(headers, round_.meta[now], round_.std_meta[now])) {
+        ingress_of({nullptr, bytes}, headers, round_.meta[now], round_.std_meta[now], round_.payload, round_.payload_bytes);
+        return;
       }
       // Such a program's other packets hardly fit either, and each try costs.
       round_.fits = ++round_.misfits < most_misfits;
@@ -271,6 +296,19 @@ class Pipeline {
     begin_round(round_.list, recirculated, round_.meta[now], round_.std_meta[now], *round_.from_meta, *round_.from_std_meta);
     const Arrived came = as_bytes({nullptr, bytes}, round_.bytes[now]);  // there as long as a next round may read its end
     ingress_pass(came.data, came.bytes, round_.meta[now], round_.std_meta[now]);
+  }
+
+  // Parses the headers that went round; false if the parser takes others.
+  bool parse_round(Headers& headers, Meta& meta, StdMeta& std_meta) {
+    if constexpr (Program::reads_what_it_writes) {
+      HeadersIn in(round_.emitted);
+      try {
+        parse(in, headers, meta, std_meta);
+        return in.at_end();
+      } catch (const HeadersIn::OtherHeaders&) {
+      }
+    }
+    return false;
   }
 
   void begin_ingress(size_t bytes, StdMeta& std_meta) {
@@ -523,8 +561,8 @@ class Pipeline {
 
   // The clone of a session goes to its port, its group, or both.
   void send_clone(const CloneSession& session, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
-                  const uint8_t* payload, size_t payload_bytes, uint64_t length) {
-    const Waiting waiting{payload, payload_bytes, length, session.truncate_bytes};
+                  Waiting waiting) {
+    waiting.truncate = session.truncate_bytes;
     if (session.group != 0) replicate<false>(session.group, headers, meta, std_meta, waiting);
     if (session.port >= 0) {
       StdMeta clone_meta = std_meta;
@@ -537,21 +575,23 @@ class Pipeline {
   void clone_ingress(const Arrived& arrived, const Meta& meta, const StdMeta& std_meta) {
     const auto session = sessions.find(context_.clone_session);
     if (session == sessions.end()) return;
-    Bytes made;
-    const Arrived came = as_bytes(arrived, made);
-    Headers headers{};
     Meta clone_meta{};
     StdMeta clone_std{};
     clone_std.ingress_port = std_meta.ingress_port;
-    PacketIn in(came.data, came.bytes);
-    parse(in, headers, clone_meta, clone_std);
-    const size_t consumed = in.consumed_bytes();
+    Bytes made;
+    Waiting waiting{round_.payload, round_.payload_bytes, arrived.bytes, ~0u};
+    if (arrived.data != nullptr || !parse_round(clone_headers_, clone_meta, clone_std)) {
+      const Arrived came = as_bytes(arrived, made);
+      PacketIn in(came.data, came.bytes);
+      parse(in, clone_headers_, clone_meta, clone_std);
+      waiting.payload = came.data + in.consumed_bytes();
+      waiting.payload_bytes = came.bytes - in.consumed_bytes();
+    }
     clone_meta = Meta{};
     clone_std = StdMeta{};
     Program::preserve(context_.clone_list, clone_meta, clone_std, meta, std_meta);
     clone_std.instance_type = bit<32>(ingress_clone);
-    send_clone(session->second, headers, clone_meta, clone_std, came.data + consumed, came.bytes - consumed,
-               came.bytes);
+    send_clone(session->second, clone_headers_, clone_meta, clone_std, waiting);
   }
   // A clone from egress has the headers as egress left them.
   void clone_egress(const Headers& headers, const Meta& meta, const StdMeta& std_meta, const uint8_t* payload,
@@ -562,7 +602,7 @@ class Pipeline {
     StdMeta clone_std{};
     Program::preserve(context_.clone_list, clone_meta, clone_std, meta, std_meta);
     clone_std.instance_type = bit<32>(egress_clone);
-    send_clone(session->second, headers, clone_meta, clone_std, payload, payload_bytes, length);
+    send_clone(session->second, headers, clone_meta, clone_std, {payload, payload_bytes, length, ~0u});
   }
 
   static constexpr uint32_t most_misfits = 64;
@@ -592,7 +632,27 @@ class Pipeline {
     StdMeta std_meta;
   };
 
+  // The packet whose headers are in headers_[0]; until the next pass, whatever that is.
+  struct Announced {
+    static constexpr size_t most_bytes = 256;
+    size_t bytes = 0;  // none
+    size_t consumed = 0;
+    uint8_t copy[most_bytes];  // the caller may put another packet in the place of this one
+
+    void set(const uint8_t* data, size_t size, size_t consumed_) {
+      if (size > most_bytes) return;
+      bytes = size;
+      consumed = consumed_;
+      std::memcpy(copy, data, size);
+    }
+    bool is(const uint8_t* data, size_t size) const {
+      return bytes != 0 && bytes == size && std::memcmp(copy, data, size) == 0;
+    }
+  };
+
   Headers headers_[2]{};
+  Headers clone_headers_{};
+  Announced announced_;
   Round round_;
   Early early_;
   Bytes round_bytes_;  // of what goes round, until they are an item's

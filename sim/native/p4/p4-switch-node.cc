@@ -9,8 +9,6 @@ namespace netfold
 namespace
 {
 
-constexpr std::uint32_t kFcsBytes = 4;
-
 P4SwitchSettings
 Settings(const Config& config, const P4Source& source)
 {
@@ -87,12 +85,12 @@ P4SwitchNode::Transmit(std::uint32_t port, std::uint8_t* data, std::size_t bytes
                 std::to_string(m_fabric.config.mtu_bytes) + "; port " + std::to_string(port) + ", at " +
                 std::to_string(at / kPsPerNs) + " ns");
     }
-    Frame frame;
+    Frame& frame = m_egress[port]->Next();
     m_codec.Describe(data, bytes, frame);
     m_fabric.counters.results += frame.kind == Kind::Result;
     frame.payload = m_codec.pool.Allocate(bytes);
     std::memcpy(m_codec.pool.At(frame.payload), data, bytes);
-    m_egress[port]->Enqueue(frame, at);
+    m_egress[port]->EnqueueNext(at);
 }
 
 void

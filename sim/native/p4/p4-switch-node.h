@@ -28,6 +28,8 @@ struct P4TraceRow
     std::vector<std::uint8_t> bytes;
 };
 
+inline constexpr std::uint32_t kFcsBytes = 4;
+
 class P4SwitchNode final : public Switch, private P4Output
 {
   public:
@@ -35,6 +37,11 @@ class P4SwitchNode final : public Switch, private P4Output
 
     void Connect(std::vector<Port*> egress, std::vector<Port*> upstream) override;
     void Receive(Frame& frame, std::uint32_t ingress, Ps now) override;
+
+    void Announce(const Frame& frame, std::uint32_t ingress) override
+    {
+        m_program.Announce(ingress, m_codec.pool.At(frame.payload), frame.bytes - kFcsBytes);
+    }
 
     std::uint16_t Address() const override
     {

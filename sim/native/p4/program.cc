@@ -43,6 +43,7 @@ P4Program::P4Program(const std::string& libraryPath, std::uintptr_t address)
     }
     Find(library, "nf_ingress", m_ingress);
     Find(library, "nf_pass", m_pass);
+    Find(library, "nf_announce", m_announce);
     Find(library, "nf_prefetch", m_prefetch);
     Find(library, "nf_discard", m_discard);
     Find(library, "nf_pass_at_once", m_passAtOnce);

@@ -138,6 +138,12 @@ class P4Program
         return {two[0], two[1]};
     }
 
+    // The packet's Ingress() is likely to be the next: memory that it will read begins to load.
+    void Announce(std::uint32_t port, const std::uint8_t* data, std::size_t bytes)
+    {
+        m_announce(m_handle, port, data, bytes);
+    }
+
     // The item's pass comes soon.
     void Prefetch(std::uint64_t item)
     {
@@ -162,6 +168,7 @@ class P4Program
                                const P4Descriptor**);
     std::uint64_t (*m_pass)(void*, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t,
                             const P4Descriptor**);
+    void (*m_announce)(void*, std::uint32_t, const std::uint8_t*, std::uint64_t);
     void (*m_prefetch)(void*, std::uint64_t);
     void (*m_discard)(void*, std::uint64_t);
     void (*m_passAtOnce)(void*, std::uint32_t, int);
