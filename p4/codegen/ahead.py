@@ -24,6 +24,7 @@ _OF_QUEUE_AND_CLOCK = (
     "deq_qdepth",
     "egress_global_timestamp",
 )
+_WITH_STATE = {"counters", "meters", "implementation"}  # a table with such a property
 # What these do stays with the packet, or is asked for and seen by the pipeline.
 _OF_THE_PACKET = (
     "mark_to_drop",
@@ -72,7 +73,7 @@ def _stays_with_the_packet(block: ir.Control) -> bool:
         for local in control.locals:
             if isinstance(local, ir.Instance) and local.declaration is None:
                 return False
-            if isinstance(local, ir.Table) and {"counters", "meters", "implementation"} & set(local.properties):
+            if isinstance(local, ir.Table) and not _WITH_STATE.isdisjoint(local.properties):
                 return False
     return all(_is_of_the_packet(node) for node in reached(block) if isinstance(node, ir.Call))
 

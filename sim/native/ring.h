@@ -64,6 +64,7 @@ class Ring
     void Push()
     {
         ++m_tail;
+        __builtin_prefetch(&m_items[(m_tail + 1) & m_mask], 1);
     }
 
     T Pop()

@@ -15,6 +15,25 @@ constexpr std::uint32_t kEctCapable = 2; // ECT(0), RFC 3168
 constexpr std::uint32_t kCongested = 3;
 constexpr std::uint8_t kTtl = 64;
 
+// The sum of an IPv4 header's 16-bit words.
+std::uint32_t
+SumOf(const std::uint8_t* header)
+{
+    std::uint32_t sum = 0;
+    for (std::uint32_t i = 0; i < 20; i += 2)
+    {
+        sum += static_cast<std::uint32_t>(header[i] << 8 | header[i + 1]);
+    }
+    return sum;
+}
+
+std::uint32_t
+Folded(std::uint32_t sum)
+{
+    sum = (sum & 0xFFFF) + (sum >> 16);
+    return (sum & 0xFFFF) + (sum >> 16);
+}
+
 } // namespace
 
 WireCodec::Field
@@ -93,6 +112,21 @@ WireCodec::WireCodec(const WireLayout& layout, Fabric& fabric)
     m_done = number("done");
     m_complete = number("complete");
     m_cnp = number("cnp");
+    m_constants.resize(m_values);
+    PutConstants(m_constants.data());
+    m_constantSum = SumOf(m_constants.data() + m_ipAt);
+}
+
+void
+WireCodec::PutConstants(std::uint8_t* frame) const
+{
+    m_ethernetDst.Put(frame, m_gatewayMac);
+    m_ethernetType.Put(frame, m_etherType);
+    m_version.Put(frame, 4);
+    m_ihl.Put(frame, 5);
+    m_ecn.Put(frame, kEctCapable);
+    m_ttl.Put(frame, kTtl);
+    m_protocol.Put(frame, m_udp);
 }
 
 std::uint32_t
@@ -154,28 +188,21 @@ WireCodec::Encode(Frame& frame)
     const std::size_t length = frame.bytes - m_fcs;
     const std::uint32_t id = pool.Allocate(length);
     std::uint8_t* bytes = pool.At(id);
-    std::memset(bytes, 0, length);
+    std::memcpy(bytes, m_constants.data(), m_values);
+    std::memset(bytes + m_values, 0, length - m_values);
 
     const bool forSwitches = ForSwitches(frame);
     const bool toSwitch = frame.dst >= m_fabric.config.workers;
-    m_ethernetDst.Put(bytes, m_gatewayMac);
+    const auto src = static_cast<std::uint32_t>(m_firstIp + frame.src);
+    const auto dst = static_cast<std::uint32_t>(toSwitch ? m_switchIp : m_firstIp + frame.dst);
+    const auto ipLength = static_cast<std::uint32_t>(length - m_ipAt);
     m_ethernetSrc.Put(bytes, m_firstMac + frame.src);
-    m_ethernetType.Put(bytes, m_etherType);
-    m_version.Put(bytes, 4);
-    m_ihl.Put(bytes, 5);
-    m_ecn.Put(bytes, kEctCapable);
-    m_length.Put(bytes, length - m_ipAt);
-    m_ttl.Put(bytes, kTtl);
-    m_protocol.Put(bytes, m_udp);
-    m_ipSrc.Put(bytes, m_firstIp + frame.src);
-    m_ipDst.Put(bytes, toSwitch ? m_switchIp : m_firstIp + frame.dst);
-    std::uint32_t sum = 0;
-    for (std::uint32_t i = 0; i < 20; i += 2)
-    {
-        sum += static_cast<std::uint32_t>(bytes[m_ipAt + i] << 8 | bytes[m_ipAt + i + 1]);
-    }
-    sum = (sum & 0xFFFF) + (sum >> 16);
-    m_checksum.Put(bytes, ~(sum + (sum >> 16)) & 0xFFFF);
+    m_length.Put(bytes, ipLength);
+    m_ipSrc.Put(bytes, src);
+    m_ipDst.Put(bytes, dst);
+    const std::uint32_t sum =
+        m_constantSum + ipLength + (src >> 16) + (src & 0xFFFF) + (dst >> 16) + (dst & 0xFFFF); // RFC 1071
+    m_checksum.Put(bytes, ~Folded(sum) & 0xFFFF);
     m_udpSrc.Put(bytes, m_firstSource + frame.src);
     m_udpDst.Put(bytes, forSwitches ? m_aggregationPort : m_hostPort);
     m_udpLength.Put(bytes, length - m_ipAt - 20);

@@ -13,6 +13,7 @@
 #include "byte-pool.h"
 #include "fabric.h"
 
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -65,7 +66,8 @@ class WireCodec
     BytePool pool;
 
   private:
-    // A field of whole bytes: 1, 2, 4 or 6 of them.
+    // A field of whole bytes: 1, 2, 4 or 6 of them. Read and written as the end of the eight bytes that end with it: none of
+    // those here lies in a frame's first eight, but for the first address, which is only written.
     struct Field
     {
         std::uint32_t at{0};
@@ -73,20 +75,28 @@ class WireCodec
 
         void Put(std::uint8_t* frame, std::uint64_t value) const
         {
-            for (std::uint32_t i = bytes; i-- > 0; value >>= 8)
+            const std::uint64_t swapped = __builtin_bswap64(value << (64 - 8 * bytes));
+            switch (bytes)
             {
-                frame[at + i] = static_cast<std::uint8_t>(value);
+            case 1:
+                frame[at] = static_cast<std::uint8_t>(value);
+                break;
+            case 2:
+                std::memcpy(frame + at, &swapped, 2);
+                break;
+            case 4:
+                std::memcpy(frame + at, &swapped, 4);
+                break;
+            default:
+                std::memcpy(frame + at, &swapped, bytes);
             }
         }
 
         std::uint64_t Get(const std::uint8_t* frame) const
         {
-            std::uint64_t value = 0;
-            for (std::uint32_t i = 0; i < bytes; ++i)
-            {
-                value = value << 8 | frame[at + i];
-            }
-            return value;
+            std::uint64_t last;
+            std::memcpy(&last, frame + at + bytes - 8, 8);
+            return __builtin_bswap64(last) & (~0ull >> (64 - 8 * bytes));
         }
     };
 
@@ -110,6 +120,7 @@ class WireCodec
 
     Field Whole(const WireLayout& layout, const std::string& name) const;
     Bits Part(const WireLayout& layout, const std::string& name) const;
+    void PutConstants(std::uint8_t* frame) const;
     void PutValues(std::uint8_t* bytes, const std::int32_t* values, std::uint32_t count) const;
     std::uint32_t TypeOf(const Frame& frame) const;
     bool ForSwitches(const Frame& frame) const;
@@ -118,6 +129,8 @@ class WireCodec
 
     Fabric& m_fabric;
     EpochRunner* m_runner{nullptr};
+    std::vector<std::uint8_t> m_constants; // the headers of every frame, as far as they do not vary
+    std::uint32_t m_constantSum{0};        // of the IPv4 header's in it
     std::uint32_t m_values; // offset of the first
     std::uint32_t m_ipAt;
     Field m_ethernetDst, m_ethernetSrc, m_ethernetType;

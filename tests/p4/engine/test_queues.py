@@ -1,7 +1,6 @@
 # ruff: noqa: E501 - programs and packets stay on one line
 """Egress queues: rate, depth, priorities and what the program sees of them; the passes under another's queues."""
 
-import ctypes as c
 from collections import deque
 from collections.abc import Callable
 
@@ -14,6 +13,7 @@ from p4.codegen.build import build
 from p4.lang import load_program
 from p4.programs import SWITCHGNN
 from p4.targets import Engine, Packet, TargetError
+from tests.p4.passes import Descriptor, Passes
 
 PARTS = {
     "types": "header k_t { bit<8> op; bit<8> priority; bit<8> rounds; bit<32> enq; bit<32> delta; bit<24> enq_depth; bit<24> deq_depth; bit<48> left; bit<48> came; }",
@@ -259,30 +259,15 @@ def test_switchgnn_marks_what_waited_before_a_deep_queue(ecn: int) -> None:
 # ---- the passes alone: a traffic manager written here
 
 
-class Descriptor(c.Structure):
-    _fields_ = [
-        ("item", c.c_uint64),
-        ("next", c.c_uint32),
-        ("port", c.c_uint32),
-        ("priority", c.c_uint32),
-        ("bytes", c.c_uint32),
-    ]
-
-
-def descriptors(pointer: c.c_void_p, count: int) -> list[tuple[int, int, int, int, int]]:
-    found = (Descriptor * count).from_address(pointer.value or 0) if count else ()
-    return [(d.item, d.next, d.port, d.priority, d.bytes) for d in found]
-
-
 def test_the_passes_alone_under_a_traffic_manager_of_the_callers(switch: Engine) -> None:
     switch.multicast_group(1, [(4, 0), (5, 9)])
-    library, handle, next_ = switch._library, switch._handle, c.c_void_p()
+    passes = Passes(switch)
 
-    def arrive(data: bytes, now_ns: int) -> list[tuple[int, int, int, int, int]]:
-        return descriptors(next_, library.nf_ingress(handle, 3, data, len(data), now_ns, 42, c.byref(next_)))
+    def arrive(data: bytes, now_ns: int) -> list[Descriptor]:
+        return passes.ingress(3, data, now_ns)
 
-    def leave(item: int, now_ns: int, *queue: int) -> list[tuple[int, int, int, int, int]]:
-        return descriptors(next_, library.nf_pass(handle, item, now_ns, *queue, c.byref(next_)))
+    def leave(item: int, now_ns: int, *queue: int) -> list[Descriptor]:
+        return passes.next_pass(item, now_ns, queue)
 
     [(item, kind, port, priority, size)] = arrive(packet(priority=6), 5_000_000)
     assert (kind, port, priority, size) == (0, 1, 6, SIZE + 1)
@@ -299,10 +284,10 @@ def test_the_passes_alone_under_a_traffic_manager_of_the_callers(switch: Engine)
     }
 
     first, second = arrive(packet(op=1), 6_000_000)
-    assert (first[2], second[2]) == (4, 5)
-    library.nf_discard(handle, first[0])
-    assert leave(first[0], 6_000_000, 0, 0, 0) == []  # gone: nothing happens
-    leave(second[0], 6_001_000, 6_000_000, 0, 0)
+    assert (first.port, second.port) == (4, 5)
+    passes.discard(first.item)
+    assert leave(first.item, 6_000_000, 0, 0, 0) == []  # gone: nothing happens
+    leave(second.item, 6_001_000, 6_000_000, 0, 0)
     assert [p.port for p in switch.receive()] == [5]
 
     [(item, kind, *_)] = arrive(packet(op=4, rounds=1), 7_000_000)
@@ -318,7 +303,7 @@ def test_the_passes_alone_under_a_traffic_manager_of_the_callers(switch: Engine)
     assert kind == 1  # resubmitted
     [(item, kind, *_)] = leave(item, 9_000_000, 0, 0, 0)
     assert kind == 0
-    library.nf_discard(handle, item)
+    passes.discard(item)
     switch.send(0, packet())  # and whole packets still work beside it
     assert len(switch.receive()) == 1
 
@@ -330,12 +315,9 @@ def test_a_trivial_traffic_manager_gives_what_the_switch_gives(
     for s in (switch, other):
         s.multicast_group(1, [(4, 0), (5, 9)])
         s.clone_session(1, port=2, group=1, truncate=20)
-    library, handle, next_ = other._library, other._handle, c.c_void_p()
+    passes, left = Passes(other), []
     for number in range(60):
         data = packet(op=number % 6, priority=number % 8, rounds=number % 4, mark=number)
         switch.send(3, data)
-        waiting = descriptors(next_, library.nf_ingress(handle, 3, data, len(data), 0, 0, c.byref(next_)))
-        while waiting:
-            item, *_ = waiting.pop(0)
-            waiting += descriptors(next_, library.nf_pass(handle, item, 0, 0, 0, 0, c.byref(next_)))
-    assert sorted(switch.receive()) == sorted(other.receive())
+        left += passes.run(3, data)[0]
+    assert sorted((p.port, p.data) for p in switch.receive()) == sorted((p.port, p.data) for p in left)

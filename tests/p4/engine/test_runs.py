@@ -1,7 +1,6 @@
 # ruff: noqa: E501 - programs stay on one line a statement
 """What the generated code does in one go: runs of statements, fields that share bytes, checksums, ports at once."""
 
-import ctypes as c
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from p4.lang import check_text, load_program
 from p4.programs import SWITCHGNN
 from p4.targets import Engine
 from tests.p4.conftest import v1model
+from tests.p4.passes import Passes
 from tests.p4.programs.frames import internet_checksum
 
 COUNT = 11  # values: not a multiple of any vector's length
@@ -216,30 +216,16 @@ ROUND = {
 
 
 def test_a_port_at_once_gives_what_its_passes_one_by_one_give(engine: Callable[..., Engine]) -> None:
-    class Descriptor(c.Structure):
-        _fields_ = (
-            *(("item", c.c_uint64), ("next", c.c_uint32)),
-            *(("port", c.c_uint32), ("priority", c.c_uint32), ("bytes", c.c_uint32)),
-        )
-
     found, calls, turns = [], [], []
     for at_once in (False, True):
         switch = engine(**ROUND)
         switch.clone_session(1, port=2)
-        library, handle, next_ = switch._library, switch._handle, c.c_void_p()
-        library.nf_pass_at_once(handle, 9, at_once)
-        data, count = bytes([5, 0, 77]), 1
-        n = library.nf_ingress(handle, 3, data, len(data), 0, 0, c.byref(next_))
-        waiting = [d.item for d in (Descriptor * n).from_address(next_.value or 0)] if n else []
-        while waiting:
-            count += 1
-            n = library.nf_pass(handle, waiting.pop(0), 0, 0, 0, 0, c.byref(next_))
-            waiting += [d.item for d in (Descriptor * n).from_address(next_.value or 0)] if n else []
-        found.append(sorted(switch.receive()))
+        passes = Passes(switch)
+        passes.pass_at_once(9, yes=at_once)
+        left, count = passes.run(3, bytes([5, 0, 77]))
+        found.append(sorted(left))
         calls.append(count)
-        two = (c.c_uint64 * 2)()
-        library.nf_turns(handle, 9, two)
-        turns.append(tuple(two))
+        turns.append(passes.turns(9))
     assert found[0] == found[1] and [p.port for p in found[0]] == [1, 2]
     assert found[0][0].data == bytes([0, 5, 77])
     assert calls[1] < calls[0]

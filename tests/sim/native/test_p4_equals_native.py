@@ -5,6 +5,7 @@ Both run the same plan with the same protocol. What differs, and why, has a test
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -13,6 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from p4.codegen import announce
+from p4.programs import SWITCHGNN
+from sim import p4_model
 from sim.scenario import (
     BackgroundSection,
     ClusterSection,
@@ -42,21 +46,21 @@ COUNTED_ALIKE = (
 )
 
 
-def both(case, system="switchgnn", *, values=True, switch=None, seed=1, **sections):
-    """The native model's run and the program's, every packet recorded."""
-    runs = []
-    for model in ("native", "p4"):
-        runs.append(
-            case.run(
-                system,
-                values=values,
-                switch=replace(switch or SwitchSection(), protocol="wire", model=model),
-                cluster=ClusterSection(ecmp="destination"),
-                run=RunSection(packet_sample=1, seed=seed),
-                **sections,
-            )
-        )
-    return runs
+def recorded(case, model, system="switchgnn", *, values=True, switch=None, seed=1, **sections):
+    """A run with every packet in its tables."""
+    return case.run(
+        system,
+        values=values,
+        switch=replace(switch or SwitchSection(), protocol="wire", model=model),
+        cluster=ClusterSection(ecmp="destination"),
+        run=RunSection(packet_sample=1, seed=seed),
+        **sections,
+    )
+
+
+def both(case, system="switchgnn", **how):
+    """The native model's run and the program's."""
+    return [recorded(case, model, system, **how) for model in ("native", "p4")]
 
 
 def packets(run):
@@ -64,19 +68,23 @@ def packets(run):
     return list(zip(*(table[column].tolist() for column in PACKET), strict=True))
 
 
-def assert_same(case, native, p4):
+def assert_same_packets(native, p4):
     ours, theirs = packets(native), packets(p4)
     first = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
     assert first is None, f"first packet that differs: native {first[0]}, p4 {first[1]}"
     assert len(ours) == len(theirs)
     assert {k: native.summary[k] for k in COUNTED_ALIKE} == {k: p4.summary[k] for k in COUNTED_ALIKE}
+    for one, other in zip(native.results, p4.results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def assert_same(case, native, p4):
+    assert_same_packets(native, p4)
     # a result that a full buffer drops was one to the native model; of the program's those that leave count
     assert 0 <= native.summary["results"] - p4.summary["results"] <= native.summary["drops"]
     expected = case.expected()
     for received in p4.results:
         np.testing.assert_array_equal(received, expected)
-    for one, other in zip(native.results, p4.results, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("system", ["switchgnn", "switchgnn-no-gamr"])
@@ -178,6 +186,44 @@ def check_drawn(experiment_on, drawn):
 
 
 # ---- what differs, and why
+
+
+HARD = {
+    "loss": LossSection(rate=0.03),
+    "congestion": CongestionSection(ecn_kmin_bytes=1500, ecn_kmax_bytes=8000),
+    "background": BackgroundSection(load=0.2),
+}
+
+
+@pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2"])
+def test_programs_with_large_memory_are_rehearsed_and_send_the_same(experiment, monkeypatch, topology):
+    """As the default run's is: no other test's graph is large enough."""
+    monkeypatch.setattr(p4_model, "_built", {})
+    monkeypatch.setattr(announce, "LARGE_BYTES", 0)
+    native, p4 = both(experiment("rmat:7", topology=topology, width=70, aggregators=300), **HARD)
+    assert native.summary["losses"] > 0 and native.summary["ecn_marks"] > 0
+    assert_same_packets(native, p4)
+
+
+@pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2"])
+def test_packets_that_wait_for_their_egress_leave_alike(experiment, tmp_path, topology):
+    """switchgnn.p4's packets pass egress before they wait, as it cannot tell. With a look at the queue they
+    pass it behind; with one in every other packet, both kinds share the ports."""
+    shutil.copytree(SWITCHGNN.parent / "include", tmp_path / "include")
+    egress = "        if (standard.egress_port == RECIRCULATE_PORT) {"
+    text = SWITCHGNN.read_text()
+    assert egress in text
+    runs = []
+    for name, look in (("never", "false"), ("always", "true"), ("often", "hdr.agg.vertex[0:0] == 1")):
+        looked = f"if ({look} && standard.deq_qdepth == 19w0x7ffff) {{ hdr.ipv4.ttl = 1; }}\n"
+        program = tmp_path / f"{name}.p4"
+        program.write_text(text.replace(egress, looked + egress))
+        case = experiment("rmat:7", topology=topology, width=70, aggregators=300)
+        runs.append(recorded(case, "p4", switch=SwitchSection(model="p4", program=str(program)), **HARD))
+    assert runs[0].summary["ecn_marks"] > 0 and runs[0].summary["losses"] > 0
+    for other in runs[1:]:
+        assert_same_packets(runs[0], other)
+        assert runs[0].summary["p4_passes"] == other.summary["p4_passes"]
 
 
 def test_recirculation_within_limits_takes_the_same_packets_in_another_order(experiment):
