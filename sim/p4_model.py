@@ -8,20 +8,21 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from p4.codegen import generate
-from p4.codegen.build import BuildError, build
+from p4.codegen.build import BuildError
+from p4.codegen.compiled import check_file, compiled
 from p4.control.adjacency import MOST_BLOCKS, Array, Ints, needs, words
 from p4.control.fabric import MOST_PORTS, Fabric, Switch
 from p4.control.switchgnn import EVENTS, SwitchJob, defines, install, routes
-from p4.lang import P4Error, load_program
+from p4.lang import P4Error
 from p4.programs import FOLDER
 from p4.targets import Engine, TargetError
 from p4.targets.engine import Batch
@@ -89,7 +90,8 @@ def check(scenario: Scenario, system: System) -> None:
     if ports > MOST_PORTS:
         raise InputError(f"switch.model = p4: {ports} ports on one switch; at most {MOST_PORTS}")
     for where, name in programs(scenario).items():
-        _parse(where, find_program(where, name), {})
+        path = find_program(where, name)
+        _in_one_line(where, path, partial(check_file, path))
 
 
 def programs(scenario: Scenario) -> dict[str, str]:
@@ -110,15 +112,21 @@ def memory_bytes(scenario: Scenario, plans: Sequence[Plan]) -> int:
     return fabric.leaves * each
 
 
-def _parse(where: str, path: Path, sizes: Mapping[str, str]) -> Any:
+Made = TypeVar("Made")
+
+
+def _in_one_line(where: str, path: Path, make: Callable[[], Made]) -> Made:
+    """What `make` gives of the program at `path`. Raises InputError for what is wrong with it."""
     try:
-        return load_program(path, defines=sizes)
+        return make()
     except P4Error as error:
         first = next(d for d in error.diagnostics if d.severity == "error")
         place = f"{first.span}: " if first.span else f"{path}: "
         more = sum(d.severity == "error" for d in error.diagnostics) - 1
         line = f"{where}: {place}{first.message}" + (f" (and {more} more errors)" if more else "")
         raise InputError(" ".join(line.split())) from None
+    except BuildError as error:
+        raise InputError(f"{where}: {path}: {' '.join(str(error).split())[:300]}") from None
 
 
 def make_switches(scenario: Scenario, system: System, plans: Mapping[int, Plan]) -> Switches:
@@ -213,13 +221,7 @@ _built: dict[tuple[Path, int, tuple[tuple[str, str], ...]], Path] = {}
 def _library(where: str, path: Path, sizes: tuple[tuple[str, str], ...]) -> Path:
     key = (path.resolve(), path.stat().st_mtime_ns, sizes)
     if key not in _built:
-        program = _parse(where, path, dict(sizes))
-        try:
-            _built[key] = build(generate(program))
-        except P4Error as error:
-            raise InputError(f"{where}: {' '.join(str(error).split())[:300]}") from None
-        except BuildError as error:
-            raise InputError(f"{where}: {path}: {' '.join(str(error).split())[:300]}") from None
+        _built[key] = _in_one_line(where, path, partial(compiled, path, defines=dict(sizes)))
     return _built[key]
 
 

@@ -32,9 +32,7 @@ from emulator.host.ethdev import EthDev, wait
 from emulator.host.lcore import Lcore, LcoreError
 from emulator.host.mempool import NONE, Mempool
 from emulator.host.shm import ShmEnd, ShmEthDev
-from p4.codegen import generate
-from p4.codegen.build import build
-from p4.lang import load_program
+from p4.codegen.compiled import compiled
 from p4.targets import Engine, Target, TargetError
 from p4.targets.engine import Batch
 
@@ -76,7 +74,7 @@ def engine_switch(
 
     Raises P4Error, BuildError, and TargetError if a control call is refused.
     """
-    library = program if program.suffix == ".so" else build(generate(load_program(program, defines=defines)))
+    library = program if program.suffix == ".so" else compiled(program, defines=defines)
     return EngineSwitch(library, ports, control, wrap=wrap, seed=seed, cpu=cpu, name=name)
 
 

@@ -79,14 +79,16 @@ def _processor() -> str:
 
 def library_key(generated: Generated, flags: tuple[str, ...]) -> str:
     """The content hash that names a library and the schema beside it."""
-    parts = (
-        generated.source,
-        generated.schema.to_json(),
-        _runtime_digest(),
-        _processor(),
-        *compiler(),
-        *flags,
-    )
+    return digest_of(generated.source, generated.schema.to_json(), *toolchain(), *flags)
+
+
+def toolchain() -> tuple[str, ...]:
+    """What makes two libraries of one source differ, but for the flags. Raises BuildError."""
+    return _runtime_digest(), _processor(), *compiler()
+
+
+def digest_of(*parts: str) -> str:
+    """A name for content."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

@@ -45,12 +45,10 @@ def build_switch(topology: Fabric, jobs: Sequence[SwitchJob]) -> Path:
 
 @cache
 def _build(sizes: tuple[tuple[str, str], ...]) -> Path:
-    from p4.codegen import generate  # noqa: PLC0415  (the front end takes a while to load)
-    from p4.codegen.build import build  # noqa: PLC0415
-    from p4.lang import load_program  # noqa: PLC0415
+    from p4.codegen.compiled import compiled  # noqa: PLC0415  (the front end takes a while to load)
     from p4.programs import SWITCHGNN  # noqa: PLC0415
 
-    return build(generate(load_program(SWITCHGNN, defines=dict(sizes))))
+    return compiled(SWITCHGNN, defines=dict(sizes))
 
 
 def install(target: Target, switch: Switch, topology: Fabric, jobs: Sequence[SwitchJob]) -> None:

@@ -34,6 +34,7 @@ def check_text(
         preprocessor = Preprocessor(sink, [*include, INCLUDE_FOLDER], defines)
         declarations = parse_tokens(preprocessor.run(text, path, folder), sink)
         program = check_program(declarations, path, tuple(preprocessor.files), sink)
+        program.missed_files = tuple(preprocessor.missed)
     except TooManyErrorsError:
         pass
     except RecursionError:

@@ -167,7 +167,10 @@ class Parser:
 
 @dataclass(eq=False)
 class Program:
-    """A whole checked program. ``main`` is None for a library. ``warnings`` are rendered by the caller."""
+    """A whole checked program. ``main`` is None for a library.
+
+    ``files``: what it includes. ``missed_files``: where an include was looked for before it was found.
+    """
 
     path: str
     files: tuple[Path, ...]
@@ -184,6 +187,7 @@ class Program:
     instances: tuple[Instance, ...]
     constants: dict[str, Const]
     main: Instance | None
+    missed_files: tuple[Path, ...] = ()
 
 
 # ---- expressions

@@ -43,6 +43,7 @@ class Preprocessor:
         self.search_paths = list(search_paths)
         self.macros: dict[str, Macro] = {}
         self.files: list[Path] = []
+        self.missed: list[Path] = []  # include files that were looked for there, and found elsewhere
         self.out: list[Token] = []
         self.expanded = 0
         for name, value in (defines or {}).items():
@@ -186,6 +187,7 @@ class Preprocessor:
                 self.files.append(path)
                 self._file(text, str(path), path.parent, depth + 1)
                 return
+            self.missed.append(path)
         looked = ", ".join(str(p) for p in places) or "nowhere"
         self.sink.error(rest[0].span, f"cannot find include file '{name}'", f"it in one of: {looked}")
 

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from p4.codegen import generate
-from p4.codegen.build import build
+from p4.codegen.compiled import compiled
 from p4.codegen.schema import Schema
-from p4.lang import load_program
 from p4.targets.batch import Batch, unpack
 from p4.targets.engine_tables import EngineTables
 from p4.targets.library import open_library
@@ -69,7 +67,7 @@ class Engine(EngineTables):
         path: Path, *, include: Sequence[Path] = (), defines: Mapping[str, str] | None = None, seed: int = 1
     ) -> Engine:
         """From P4 source. Raises P4Error (the program) or BuildError (the compiler)."""
-        return Engine(build(generate(load_program(path, include=include, defines=defines))), seed=seed)
+        return Engine(compiled(path, include=include, defines=defines), seed=seed)
 
     def __enter__(self) -> Engine:
         return self

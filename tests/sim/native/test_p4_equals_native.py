@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from p4.codegen import announce
+from p4.codegen import announce, compiled
 from p4.programs import SWITCHGNN
 from sim import p4_model
 from sim.scenario import (
@@ -200,6 +200,7 @@ def test_programs_with_large_memory_are_rehearsed_and_send_the_same(experiment, 
     """As the default run's is: no other test's graph is large enough."""
     monkeypatch.setattr(p4_model, "_built", {})
     monkeypatch.setattr(announce, "LARGE_BYTES", 0)
+    monkeypatch.setattr(compiled, "_front_end", lambda: "of this test")
     native, p4 = both(experiment("rmat:7", topology=topology, width=70, aggregators=300), **HARD)
     assert native.summary["losses"] > 0 and native.summary["ecn_marks"] > 0
     assert_same_packets(native, p4)
