@@ -145,6 +145,8 @@ class Switch : public Pipeline<Program> {
       s.deq_timedelta = bit<32>(uint32_t(context_.now_us - item.enq_us));
       s.deq_qdepth = bit<19>(uint32_t(depth));
       this->egress(item.headers, item.meta, s, item.bytes.data(), item.bytes.size(), item.length, item.truncate);
+    } else if (item.as_headers) {
+      this->ingress_again(item);
     } else {
       this->ingress(item.bytes.data(), item.bytes.size(), item.meta, item.std_meta);
     }

@@ -45,7 +45,8 @@ struct Item {
   uint32_t enq_depth;
   uint64_t length;  // bytes, before egress changes it
   uint64_t enq_us;
-  Bytes bytes;  // the whole packet, or for egress the payload behind the headers
+  Bytes bytes;  // the whole packet; for egress, or `as_headers`, the payload behind the headers
+  bool as_headers;  // recirculated without becoming bytes
   typename Program::Headers headers;
   typename Program::Meta meta;
   typename Program::StdMeta std_meta;
@@ -176,10 +177,37 @@ class Pipeline {
     context_.statistics.drops += left_ == before;
   }
 
+  // Ingress of a packet that went round as an item's headers.
+  void ingress_again(Item<Program>& item) {
+    round_.emitted.clear();
+    if constexpr (Program::reads_what_it_writes) Program::emitted(round_.emitted, item.headers);
+    round_.payload = item.bytes.data();
+    round_.payload_bytes = item.bytes.size();
+    const size_t bytes = round_.emitted.bytes() + round_.payload_bytes;
+    const uint64_t before = left_;
+    if (pass()) {
+      const uint64_t steps = context_.steps_left;
+      Meta meta = item.meta;
+      StdMeta std_meta = item.std_meta;
+      begin_ingress(bytes, std_meta);
+      try {
+        if (parse_round(headers_[0], meta, std_meta)) {
+          ingress_of({nullptr, bytes}, headers_[0], meta, std_meta, round_.payload, round_.payload_bytes);
+        } else {
+          misfit(steps);
+          const Arrived came = as_bytes({nullptr, bytes}, round_.bytes[0]);
+          ingress_pass(came.data, came.bytes, item.meta, item.std_meta);
+        }
+      } catch (const EndlessLoop&) {
+        stop(&Statistics::endless_loops);
+      }
+    }
+    context_.statistics.drops += left_ == before;
+  }
+
   // The packet is likely to be the next: begin to load what its ingress will read (codegen/announce.py).
   void rehearse(uint32_t port, const uint8_t* data, size_t bytes) {
     if constexpr (Program::is_announced) {
-      Headers& headers = headers_[0];
       Meta meta{};
       StdMeta std_meta{};
       std_meta.ingress_port = bit<9>(uint16_t(port));
@@ -188,12 +216,12 @@ class Pipeline {
       context_.steps_left = steps_of_a_rehearsal;
       try {
         begin_ingress(bytes, std_meta);
-        program.parse(context_, in, headers, meta, std_meta);
+        program.parse(context_, in, announced_.headers, meta, std_meta);
         // Its headers are what the pass begins with.
         if (Program::parses_bytes_only) announced_.set(data, bytes, in.consumed_bytes());
-        headers_[1] = headers;
+        headers_[0] = announced_.headers;
         context_.exited = false;
-        program.rehearse(context_, headers_[1], meta, std_meta);
+        program.rehearse(context_, headers_[0], meta, std_meta);
       } catch (const ParserError&) {
       } catch (const EndlessLoop&) {
       }
@@ -266,6 +294,7 @@ class Pipeline {
     begin_ingress(bytes, std_meta);
     size_t consumed;
     if (announced_.is(data, bytes)) {
+      headers = announced_.headers;
       consumed = announced_.consumed;
     } else {
       PacketIn in(data, bytes);
@@ -289,13 +318,17 @@ class Pipeline {
         ingress_of({nullptr, bytes}, headers, round_.meta[now], round_.std_meta[now], round_.payload, round_.payload_bytes);
         return;
       }
-      // Such a program's other packets hardly fit either, and each try costs.
-      round_.fits = ++round_.misfits < most_misfits;
-      context_.steps_left = steps;
+      misfit(steps);
     }
     begin_round(round_.list, recirculated, round_.meta[now], round_.std_meta[now], *round_.from_meta, *round_.from_std_meta);
     const Arrived came = as_bytes({nullptr, bytes}, round_.bytes[now]);  // there as long as a next round may read its end
     ingress_pass(came.data, came.bytes, round_.meta[now], round_.std_meta[now]);
+  }
+
+  // Such a program's other packets hardly fit either, and each try costs.
+  void misfit(uint64_t steps) {
+    round_.fits = ++round_.misfits < most_misfits;
+    context_.steps_left = steps;
   }
 
   // Parses the headers that went round; false if the parser takes others.
@@ -394,7 +427,7 @@ class Pipeline {
 
     context_.exited = false;
     if (recirculate) {
-      if (cut == ~0u && recirculate_at_once(port, list, headers, meta, std_meta, payload, payload_bytes)) return;
+      if (cut == ~0u && recirculate_as_headers(port, list, headers, meta, std_meta, payload, payload_bytes)) return;
       round_bytes_.clear();
       deparse(round_bytes_, headers, payload, payload_bytes, cut);
       const uint32_t id = take(Next::recirculated, round_bytes_.size(), rounds_ + 1);
@@ -469,13 +502,22 @@ class Pipeline {
     return false;
   }
 
-  bool recirculate_at_once(uint32_t port, int list, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
-                           const uint8_t* payload, size_t payload_bytes) {
+  // Without becoming bytes: at once, or in an item until its turn. False if the program's packets do not go round so.
+  bool recirculate_as_headers(uint32_t port, int list, const Headers& headers, const Meta& meta, const StdMeta& std_meta,
+                              const uint8_t* payload, size_t payload_bytes) {
     if constexpr (Program::reads_what_it_writes) {
       if (!round_.fits) return false;
       round_.emitted.clear();
       Program::emitted(round_.emitted, headers);
-      if (!goes_round_at_once(port, round_.emitted.bytes() + payload_bytes)) return false;
+      const size_t bytes = round_.emitted.bytes() + payload_bytes;
+      if (!goes_round_at_once(port, bytes)) {
+        const uint32_t id = take(Next::recirculated, bytes, rounds_ + 1);
+        items_[id].as_headers = true;
+        items_[id].headers = headers;
+        assign(items_[id].bytes, payload, payload_bytes);
+        again(id, list, meta, std_meta);
+        return true;
+      }
       round_.pending = true;
       round_.from = &headers;
       round_.from_meta = &meta;
@@ -509,6 +551,7 @@ class Pipeline {
     item.source = source_;
     item.truncate = ~0u;
     item.length = length;
+    item.as_headers = false;
     return id;
   }
 
@@ -632,9 +675,10 @@ class Pipeline {
     StdMeta std_meta;
   };
 
-  // The packet whose headers are in headers_[0]; until the next pass, whatever that is.
+  // The packet that was rehearsed last, until another comes in.
   struct Announced {
     static constexpr size_t most_bytes = 256;
+    Headers headers;
     size_t bytes = 0;  // none
     size_t consumed = 0;
     uint8_t copy[most_bytes];  // the caller may put another packet in the place of this one

@@ -16,7 +16,7 @@ from p4.lang import check_text, load_program
 from p4.programs import SWITCHGNN
 from p4.targets import Engine
 from tests.p4.conftest import v1model
-from tests.p4.passes import Passes
+from tests.p4.passes import Descriptor, Left, Passes
 from tests.p4.programs import switchgnn_net as net
 
 # Everything that has an effect, before and after the first read of memory.
@@ -160,10 +160,13 @@ def test_switchgnn_adds_alike(switchgnn_pair: Callable[[], list[Passes]], rng) -
     sent = [rng.choice(frames) for _ in range(3 * len(frames))] + frames
     rng.shuffle(sent)
     found = []
+    at_once = rng.random() < 0.5
     for passes, announces in zip(switchgnn_pair(), (False, True), strict=True):
         net.load_blocks(passes.switch, [block])
-        left = []
-        choice = np.random.default_rng(1)
+        passes.pass_at_once(net.RECIRCULATE_PORT, yes=at_once)
+        left: list[Left] = []
+        waiting: list[Descriptor] = []
+        choice, order = np.random.default_rng(1), np.random.default_rng(2)
         for data in sent:
             kind = choice.integers(4)
             if announces and kind:
@@ -171,7 +174,14 @@ def test_switchgnn_adds_alike(switchgnn_pair: Callable[[], list[Passes]], rng) -
                 if kind == 3:
                     other[choice.integers(len(other))] ^= 1 << int(choice.integers(8))
                 passes.announce(1, bytes(other))
-            left += passes.run(1, data)[0]
+            for _ in range(order.integers(3)):  # others' passes come between
+                if waiting:
+                    waiting += passes.next_pass(waiting.pop(order.integers(len(waiting))).item)
+            waiting += passes.ingress(1, data)
+            left += passes.output()
+        while waiting:
+            waiting += passes.next_pass(waiting.pop(0).item)
+        left += passes.output()
         found.append((left, net.state(passes.switch)))
     assert found[0][0] == found[1][0]
     assert net.same_state(found[0][1], found[1][1])

@@ -206,6 +206,18 @@ def test_programs_with_large_memory_are_rehearsed_and_send_the_same(experiment, 
     assert_same_packets(native, p4)
 
 
+def test_rehearsals_between_packets_that_wait_for_their_rounds_change_nothing(experiment, monkeypatch):
+    case = experiment("rmat:7", topology="leaf-spine:2x2", width=70, aggregators=300)
+    slow = SwitchSection(recirculation="tofino", pipelines=1, recirculation_bps=20_000_000_000)
+    runs = [recorded(case, "p4", switch=slow, **HARD)]
+    monkeypatch.setattr(p4_model, "_built", {})
+    monkeypatch.setattr(announce, "LARGE_BYTES", 0)
+    monkeypatch.setattr(compiled, "_front_end", lambda: "of this test")
+    runs.append(recorded(case, "p4", switch=slow, **HARD))
+    assert runs[0].summary["recirculated_passes"] > 0
+    assert_same_packets(*runs)
+
+
 @pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2"])
 def test_packets_that_wait_for_their_egress_leave_alike(experiment, tmp_path, topology):
     """switchgnn.p4's packets pass egress before they wait, as it cannot tell. With a look at the queue they
