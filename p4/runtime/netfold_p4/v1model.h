@@ -252,7 +252,7 @@ class Pipeline {
   bool direct_ = true;  // of all ports
   bool handing_over_ = false;  // packets that wait are the caller's
   InstantPorts instant_;
-  PortSet ahead_;  // whose packets may pass egress before they wait, as nobody waits whose egress is still to come
+  PortSet ahead_;  // whose packets may pass egress before they wait: none waits there whose egress is to come
   Pool<Item<Program>> items_;
   Context context_;
 
@@ -489,6 +489,7 @@ class Pipeline {
         deparse(out, early_.headers, waiting.payload, waiting.payload_bytes, context_.truncate_bytes);
         if (out.size() - start == waiting.length) {
           leave(port, true);
+          early_.misfits -= early_.misfits > 0;
           return true;
         }
       }
@@ -618,12 +619,18 @@ class Pipeline {
   void clone_ingress(const Arrived& arrived, const Meta& meta, const StdMeta& std_meta) {
     const auto session = sessions.find(context_.clone_session);
     if (session == sessions.end()) return;
-    Meta clone_meta{};
-    StdMeta clone_std{};
-    clone_std.ingress_port = std_meta.ingress_port;
+    Meta clone_meta;
+    StdMeta clone_std;
+    const auto begin = [&] {
+      clone_meta = Meta{};
+      clone_std = StdMeta{};
+      clone_std.ingress_port = std_meta.ingress_port;
+    };
+    begin();
     Bytes made;
     Waiting waiting{round_.payload, round_.payload_bytes, arrived.bytes, ~0u};
     if (arrived.data != nullptr || !parse_round(clone_headers_, clone_meta, clone_std)) {
+      begin();
       const Arrived came = as_bytes(arrived, made);
       PacketIn in(came.data, came.bytes);
       parse(in, clone_headers_, clone_meta, clone_std);
@@ -669,7 +676,7 @@ class Pipeline {
 
   // A packet in egress before it waits: copies, as it may have to be done again.
   struct Early {
-    uint32_t misfits = 0;
+    uint32_t misfits = 0;  // more than fits
     Headers headers;
     Meta meta;
     StdMeta std_meta;

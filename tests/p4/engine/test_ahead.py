@@ -130,6 +130,16 @@ def test_a_program_that_never_fits_is_not_tried_for_ever(early: Passes) -> None:
     assert waits.port == 1
 
 
+def test_a_program_that_fits_as_often_is_tried_on(early: Passes) -> None:
+    for _ in range(100):
+        early.pass_ahead(1)
+        [waits] = early.ingress(3, packet(0, 3))
+        early.next_pass(waits.item)
+        early.pass_ahead(1)
+        assert early.ingress(3, packet(0, 0)) == []
+        assert [p.ahead for p in early.output()] == [False, True]
+
+
 def test_a_switch_with_its_own_queues_does_nothing_ahead(early: Passes) -> None:
     early.pass_ahead(1)
     early.switch.egress_queue(1, rate_pps=1000)
