@@ -62,11 +62,57 @@ FIGURES = (
     "asynchronous",
     "cpu_s",
 )
+# Settings were chosen on dgl, with a seed that the table has not (6) and one worker: those where the
+# validation score has stopped rising before the end. In brackets it is after a quarter, half, three quarters
+# and all of the epochs. 2,000 epochs for GraphSAGE and GCN and 800 for JKNet are the paper's; dropout 0.5 is
+# that of its Reddit, 0.1 that of Amazon. On Debian's whole graph JKNet and GraphSAGE still learn after the
+# 240 epochs that were affordable.
+BOTH = ("dgl", "sylvie")
 TABLE: list[dict[str, Any]] = [
-    {"graph": graph, "model": model, "layers": layers, "epochs": epochs}
-    for graph in ("planted:1000", "debian:1500", "digits")
-    for model, layers, epochs in (("sage", 4, 300), ("gcn", 4, 400), ("gcnii", 8, 600), ("jknet", 8, 240))
+    {"graph": "digits", "model": "gcnii", "epochs": 600},  # (98.1 98.9 98.6 98.6 of 800)
+    {"graph": "digits", "model": "jknet", "epochs": 800},  # (98.3 98.6 98.3 98.1)
+    # Best after 180 of 1,000 epochs (98.6 98.9 98.6 98.9).
+    {"graph": "digits", "model": "sage", "layers": 4, "epochs": 300, "workers": 4, "variants": BOTH},
+    # Best after 120 of 2,000 epochs on planted:3000 (98.3 97.3 98.0 98.5).
+    {"graph": "planted:1000", "model": "sage", "layers": 4, "epochs": 300, "workers": 4, "variants": BOTH},
+    {"graph": "planted:3000", "model": "jknet", "epochs": 800},  # (98.0 98.3 98.5 97.8)
+    # Width 32 needs 1,600 epochs (96.5 97.8 98.2 98.3), 64 half of them (94.8 98.3 98.3 98.5 of 800).
+    {"graph": "planted:3000", "model": "gcnii", "hidden": 64, "epochs": 600, "variants": BOTH},
+    {"graph": "debian:8000", "model": "jknet", "epochs": 800},  # (57.1 60.8 60.5 59.8 on debian:4000)
+    # With dropout 0.5 and width 32 it still learns after 2,000 epochs; so it does not (53.9 56.5 56.4 56.8 of
+    # 1,000, on debian:4000).
+    {
+        "graph": "debian:8000",
+        "model": "sage",
+        "layers": 4,
+        "hidden": 64,
+        "epochs": 800,
+        "dropout": 0.1,
+        "variants": BOTH,
+    },
+    {"graph": "debian:16000", "model": "dagnn", "epochs": 240, "dropout": 0.1},  # (55.3 58.8 59.1 58.8)
+    # Added when the row above had missed, and sylvie was seen: dgl does as well at a third of that rate (best
+    # 51.1: 49.9 50.2 50.2 49.1) as at the whole (best 50.6: 50.6 48.5 48.4 48.2).
+    {
+        "graph": "debian:4000",
+        "model": "dagnn",
+        "epochs": 800,
+        "dropout": 0.1,
+        "lr": 0.003,
+        "variants": (*BOTH, "32 bit async"),
+    },
+    {"graph": "neighbours:4000", "model": "jknet", "epochs": 800, "dropout": 0.1},  # (64.8 66.5 65.6 64.0)
+    # As the first row, where nearly all edges cross.
+    {"graph": "digits", "model": "gcnii", "epochs": 600, "partition": "random"},
 ]
+NAMES = {
+    "gcn": "GCN",
+    "sage": "GraphSAGE",
+    "gcnii": "GCNII",
+    "jknet": "JKNet",
+    "dagnn": "DAGNN",
+    "sgc": "SGC",
+}
 
 
 def neighbours(count: int) -> Any:
@@ -199,11 +245,11 @@ def interval(differences: np.ndarray) -> str:
     """Mean and half the 95 % interval (Student's t) of paired differences."""
     from scipy.stats import t
 
-    n = len(differences)
+    n, mean = len(differences), round(differences.mean(), 2) + 0.0  # no -0.00
     if n < 2:
-        return f"{differences.mean():+.2f}"
+        return f"{mean:+.2f}"
     half = t.ppf(0.975, n - 1) * differences.std(ddof=1) / math.sqrt(n)
-    return f"{differences.mean():+.2f} ± {half:.2f}"
+    return f"{mean:+.2f} ± {half:.2f}"
 
 
 def told(row: dict[str, Any]) -> str:
@@ -243,7 +289,7 @@ def table(chosen: list[dict[str, Any]], variants: list[str], seeds: int, runs: d
             + " | ".join(
                 (
                     row["graph"],
-                    row["model"],
+                    NAMES.get(row["model"], row["model"]),
                     told(row),
                     *(texts.get(name, "") for name in named),
                     f"{np.mean([run['bits'] for run in adaptive]):.1f}" if adaptive else "",

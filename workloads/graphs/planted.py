@@ -15,7 +15,7 @@ from workloads.graphs.numbers import whole_number
 from workloads.graphs.standins import Shape, expected_degrees
 
 MEAN_DEGREE, INSIDE, FEATURE_WIDTH = 20, 0.6, 64
-NOISE = 3.0  # its deviation beside the features' own of 1: chosen so that models differ, see docs/training.md
+NOISE = 3.0  # its deviation beside the features' own of 1: chosen so that models differ
 LEAST_PER_CLASS = 50
 MAX_VERTICES = 2_000_000
 _BLOCK_STREAM, _DEGREE_STREAM, _NOISE_STREAM = 12, 13, 14
