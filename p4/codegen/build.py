@@ -22,6 +22,7 @@ from p4.codegen.v1model import Generated
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fno-plt", "-Wall", "-Wextra")
 # The machine that compiles is the one that runs it. Loops over a packet's values are worth their code.
 FAST = ("-march=native", "-ftree-vectorize", "-fvect-cost-model=dynamic")
+SANITIZED = ("-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 # What a correct program may leave unused is not worth a warning.
 QUIET = tuple(
     f"-Wno-{name}"
@@ -87,6 +88,11 @@ def toolchain() -> tuple[str, ...]:
     return _runtime_digest(), _processor(), *compiler()
 
 
+def compiler_flags(*, sanitize: bool = False) -> tuple[str, ...]:
+    """What the compiler is called with."""
+    return (*FLAGS, *QUIET, *(SANITIZED if sanitize else FAST))
+
+
 def digest_of(*parts: str) -> str:
     """A name for content."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
@@ -97,11 +103,7 @@ def build(generated: Generated, *, folder: Path | None = None, sanitize: bool = 
 
     With `sanitize` it runs under AddressSanitizer and UBSan (preload libasan). Raises BuildError.
     """
-    flags: tuple[str, ...] = (*FLAGS, *QUIET)
-    if sanitize:
-        flags = (*flags, "-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
-    else:
-        flags = (*flags, *FAST)
+    flags = compiler_flags(sanitize=sanitize)
     place = (folder or cache_folder()) / library_key(generated, flags)
     library = place / "engine.so"
     if library.exists():

@@ -3,7 +3,7 @@
 Parsing, checking and translating a program takes a second, its library lies in the cache. The record
 (`sources/` in the cache) names every file that the program was, with a hash of its content, the places
 where an include was looked for in vain, and the library. It holds as long as all that is so. The front
-end itself is part of the record's name, as are the defines, the compiler and the processor.
+end itself is part of the record's name, as are the defines, the compiler with its flags and the processor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from p4.codegen import generate
-from p4.codegen.build import build, cache_folder, digest_of, toolchain
+from p4.codegen.build import build, cache_folder, compiler_flags, digest_of, toolchain
 from p4.lang import ir, load_program
 
 
@@ -38,7 +38,7 @@ class _Source:
         """Where it is remembered what became of this source."""
         defines = sorted((self.defines or {}).items())
         given = json.dumps([os.getcwd(), str(self.path), [str(x) for x in self.include], defines])
-        name = digest_of(kind, given, _front_end(), *toolchain())
+        name = digest_of(kind, given, _front_end(), *toolchain(), *compiler_flags())
         return cache_folder() / "sources" / f"{name}.json"
 
 

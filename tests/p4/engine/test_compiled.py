@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from p4.codegen import build
 from p4.codegen import compiled as module
 from p4.codegen.compiled import check_file, compiled
 from p4.lang import P4Error
@@ -79,9 +80,12 @@ def test_defines_and_the_front_end_are_part_of_it(
     program.write_text(text)
     made = [compiled(program, defines={"PORT": port}) for port in ("1", "2", "1")]
     assert made[0] == made[2] != made[1] and len(loads) == 2
-    monkeypatch.setattr(module, "_front_end", lambda: "another")
-    assert compiled(program, defines={"PORT": "1"}) == made[0]  # the same source, so the same library
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_front_end", lambda: "another")
+        assert compiled(program, defines={"PORT": "1"}) == made[0]  # the same source, so the same library
     assert len(loads) == 3
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DANOTHER"))  # as the sanitized runs do
+    assert compiled(program, defines={"PORT": "1"}) not in made
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{", '{"files": 3}', '{"files": {"/nowhere": "x"}}'])
