@@ -195,48 +195,61 @@ HARD = {
 }
 
 
-@pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2"])
-def test_programs_with_large_memory_are_rehearsed_and_send_the_same(experiment, monkeypatch, topology):
-    """As the default run's is: no other test's graph is large enough."""
-    monkeypatch.setattr(p4_model, "_built", {})
-    monkeypatch.setattr(announce, "LARGE_BYTES", 0)
-    monkeypatch.setattr(compiled, "_front_end", lambda: "of this test")
+# Each of these compiles a switchgnn.p4 or two of its own.
+TOPOLOGIES = [pytest.param("star", marks=pytest.mark.slow), "leaf-spine:2x2"]
+
+
+@pytest.fixture
+def rehearsed(monkeypatch):
+    """From when it is called on, programs are rehearsed, as the default run's is: no other test's graph is
+    large enough."""
+
+    def begin():
+        monkeypatch.setattr(p4_model, "_built", {})
+        monkeypatch.setattr(announce, "LARGE_BYTES", 0)
+        monkeypatch.setattr(compiled, "_front_end", lambda: "of these tests")
+
+    return begin
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_programs_with_large_memory_are_rehearsed_and_send_the_same(experiment, rehearsed, topology):
+    rehearsed()
     native, p4 = both(experiment("rmat:7", topology=topology, width=70, aggregators=300), **HARD)
     assert native.summary["losses"] > 0 and native.summary["ecn_marks"] > 0
     assert_same_packets(native, p4)
 
 
-def test_rehearsals_between_packets_that_wait_for_their_rounds_change_nothing(experiment, monkeypatch):
+def test_rehearsals_between_packets_that_wait_for_their_rounds_change_nothing(experiment, rehearsed):
     case = experiment("rmat:7", topology="leaf-spine:2x2", width=70, aggregators=300)
     slow = SwitchSection(recirculation="tofino", pipelines=1, recirculation_bps=20_000_000_000)
     runs = [recorded(case, "p4", switch=slow, **HARD)]
-    monkeypatch.setattr(p4_model, "_built", {})
-    monkeypatch.setattr(announce, "LARGE_BYTES", 0)
-    monkeypatch.setattr(compiled, "_front_end", lambda: "of this test")
+    rehearsed()
     runs.append(recorded(case, "p4", switch=slow, **HARD))
     assert runs[0].summary["recirculated_passes"] > 0
     assert_same_packets(*runs)
 
 
-@pytest.mark.parametrize("topology", ["star", "leaf-spine:2x2"])
-def test_packets_that_wait_for_their_egress_leave_alike(experiment, tmp_path, topology):
-    """switchgnn.p4's packets pass egress before they wait, as it cannot tell. With a look at the queue they
-    pass it behind; with one in every other packet, both kinds share the ports."""
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize(
+    "look", ["hdr.agg.vertex[0:0] == 1", pytest.param("true", marks=pytest.mark.slow)]
+)
+def test_packets_that_wait_for_their_egress_leave_alike(experiment, tmp_path, topology, look):
+    """switchgnn.p4's packets pass egress before they wait, as it cannot tell. Those that look at the queue
+    pass it behind, and both kinds share the ports."""
     shutil.copytree(SWITCHGNN.parent / "include", tmp_path / "include")
     egress = "        if (standard.egress_port == RECIRCULATE_PORT) {"
     text = SWITCHGNN.read_text()
     assert egress in text
-    runs = []
-    for name, look in (("never", "false"), ("always", "true"), ("often", "hdr.agg.vertex[0:0] == 1")):
-        looked = f"if ({look} && standard.deq_qdepth == 19w0x7ffff) {{ hdr.ipv4.ttl = 1; }}\n"
-        program = tmp_path / f"{name}.p4"
-        program.write_text(text.replace(egress, looked + egress))
-        case = experiment("rmat:7", topology=topology, width=70, aggregators=300)
-        runs.append(recorded(case, "p4", switch=SwitchSection(model="p4", program=str(program)), **HARD))
-    assert runs[0].summary["ecn_marks"] > 0 and runs[0].summary["losses"] > 0
-    for other in runs[1:]:
-        assert_same_packets(runs[0], other)
-        assert runs[0].summary["p4_passes"] == other.summary["p4_passes"]
+    looked = f"if ({look} && standard.deq_qdepth == 19w0x7ffff) {{ hdr.ipv4.ttl = 1; }}\n"
+    program = tmp_path / "looks.p4"
+    program.write_text(text.replace(egress, looked + egress))
+    case = experiment("rmat:7", topology=topology, width=70, aggregators=300)
+    plain = recorded(case, "p4", **HARD)
+    waits = recorded(case, "p4", switch=SwitchSection(model="p4", program=str(program)), **HARD)
+    assert plain.summary["ecn_marks"] > 0 and plain.summary["losses"] > 0
+    assert_same_packets(plain, waits)
+    assert plain.summary["p4_passes"] == waits.summary["p4_passes"]
 
 
 def test_recirculation_within_limits_takes_the_same_packets_in_another_order(experiment):
