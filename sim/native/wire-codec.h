@@ -66,8 +66,8 @@ class WireCodec
     BytePool pool;
 
   private:
-    // A field of whole bytes: 1, 2, 4 or 6 of them. Read and written as the end of the eight bytes that end with it: none of
-    // those here lies in a frame's first eight, but for the first address, which is only written.
+    // A field of whole bytes: 1, 2, 4 or 6 of them. Read as the end of the eight bytes that end with it, so none that lies in
+    // a frame's first eight bytes can be read.
     struct Field
     {
         std::uint32_t at{0};
