@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
+from p4.codegen.effects import draws, has_effect
 from p4.lang import ir
 from p4.lang import types as ty
 from p4.lang.walk import Node, applied, reached, walk
@@ -25,21 +26,7 @@ _OF_QUEUE_AND_CLOCK = (
     "egress_global_timestamp",
 )
 _WITH_STATE = {"counters", "meters", "implementation"}  # a table with such a property
-# What these do stays with the packet, or is asked for and seen by the pipeline.
-_OF_THE_PACKET = (
-    "mark_to_drop",
-    "clone",
-    "clone3",
-    "clone_preserving_field_list",
-    "recirculate",
-    "recirculate_preserving_field_list",
-    "resubmit",
-    "resubmit_preserving_field_list",
-    "truncate",
-    "hash",
-    "update_checksum",
-    "update_checksum_with_payload",
-)
+_CHECKSUMS = ("update_checksum", "update_checksum_with_payload")  # ... of the packet
 
 
 def looks_at_queue(s: ir.Statement) -> bool:
@@ -81,8 +68,7 @@ def _stays_with_the_packet(block: ir.Control) -> bool:
 def _is_of_the_packet(call: ir.Call) -> bool:
     match call.target:
         case ir.ExternFunction(name):
-            drawn = any(isinstance(n, ir.Const) and n.value == "random" for n in walk(call))
-            return name in _OF_THE_PACKET and not drawn
+            return not has_effect(call) or (name in _CHECKSUMS and not draws(call))
         case ir.Method() as method:
             return (method.extern.name, method.name) == ("packet_out", "emit")
         case ir.ApplyBlock(instance):

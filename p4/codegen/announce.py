@@ -14,19 +14,6 @@ from p4.lang import types as ty
 from p4.lang.walk import Node, applied, reached, root, walk
 
 LARGE_BYTES = 1 << 23  # of registers; less stays in the caches
-# What these do stays with the packet.
-_WITHOUT_EFFECT = (
-    "mark_to_drop",
-    "clone",
-    "clone3",
-    "clone_preserving_field_list",
-    "recirculate",
-    "recirculate_preserving_field_list",
-    "resubmit",
-    "resubmit_preserving_field_list",
-    "truncate",
-    "hash",
-)
 
 
 def followed(ingress: ir.Control) -> frozenset[ir.Instance] | None:
@@ -70,18 +57,6 @@ def followed(ingress: ir.Control) -> frozenset[ir.Instance] | None:
                 found.add(array)
     arrays = {array for array, _, _ in reads}
     return frozenset(found) if sum(map(_bytes, arrays - found)) >= LARGE_BYTES else None
-
-
-def has_effect(call: ir.Call) -> bool:
-    """Whether an extern's call does more than change the packet in hand. (Reading a register does not.)"""
-    match call.target:
-        case ir.ExternFunction(name):
-            drawn = any(isinstance(n, ir.Const) and n.value == "random" for n in walk(call))
-            return drawn or name not in _WITHOUT_EFFECT
-        case ir.Method() as method:
-            called = (method.extern.name, method.name)
-            return called not in (("register", "read"), ("direct_counter", "count"))
-    return False
 
 
 def sees_bytes_only(parser: ir.Parser) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from p4.codegen.announce import has_effect
 from p4.codegen.code import cpp_name, cpp_string, unsupported
+from p4.codegen.effects import has_effect
 from p4.codegen.expressions import ExpressionWriter
 from p4.codegen.layout import base_of, field_names
 from p4.codegen.objects import ObjectRef, Objects

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from p4.codegen.ahead import MARK, reads_queue
+from p4.codegen.ahead import reads_queue
 from p4.codegen.code import Code, unsupported
 from p4.codegen.layout import base_of
 from p4.codegen.objects import ObjectRef
@@ -61,7 +61,7 @@ class TableWriter(StatementWriter):
         with code.block(f"TableResult {name}_apply(Frame& f)"):
             bound = (e for use in table.actions for e in use.bound if not isinstance(e, ir.Var))
             if reads_queue([*(key.expr for key in table.keys), *bound]):
-                code.line(f"f.c.{MARK} = true;")
+                self.mark_look_at_queue()
             if matched_keys(table):
                 code.line(f"uint64_t key[{max(1, self._words(table))}] = {{}};")
                 at = 0

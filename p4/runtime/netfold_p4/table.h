@@ -153,10 +153,10 @@ class Table {
   }
   Entry& entry(int number) { return entries_[size_t(number)]; }
 
-  // The same as lookup() of a table whose key is one exact byte.
+  // The entry that matches, or -1, where the key is one exact byte.
   int lookup_byte(const uint64_t* key) const { return by_byte_[*reinterpret_cast<const uint8_t*>(key)]; }
 
-  // The entry that matches, or -1.
+  // The same for any key.
   int lookup(const uint64_t* key) const {
     if (fields_.empty()) return -1;
     if (ordered_) {
@@ -164,7 +164,6 @@ class Table {
         if (matches(entries_[size_t(number)], key)) return number;
       return -1;
     }
-    if (!by_byte_.empty()) return by_byte_[*reinterpret_cast<const uint8_t*>(key)];
     if (lpm_ < 0) return exact_->find(key);
     uint64_t masked[max_words];
     for (const Prefix& p : prefixes_) {

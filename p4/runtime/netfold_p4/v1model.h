@@ -151,15 +151,7 @@ class Pipeline {
   }
 
   void ingress(const uint8_t* data, size_t bytes, Meta& meta, StdMeta& std_meta) {
-    const uint64_t before = left_;
-    if (pass()) {
-      try {
-        ingress_pass(data, bytes, meta, std_meta);
-      } catch (const EndlessLoop&) {
-        stop(&Statistics::endless_loops);
-      }
-    }
-    context_.statistics.drops += left_ == before;
+    counted([&] { ingress_pass(data, bytes, meta, std_meta); });
   }
 
   void egress(Headers& headers, Meta& meta, StdMeta& std_meta, const uint8_t* payload, size_t payload_bytes,
@@ -184,25 +176,19 @@ class Pipeline {
     round_.payload = item.bytes.data();
     round_.payload_bytes = item.bytes.size();
     const size_t bytes = round_.emitted.bytes() + round_.payload_bytes;
-    const uint64_t before = left_;
-    if (pass()) {
+    counted([&] {
       const uint64_t steps = context_.steps_left;
       Meta meta = item.meta;
       StdMeta std_meta = item.std_meta;
       begin_ingress(bytes, std_meta);
-      try {
-        if (parse_round(headers_[0], meta, std_meta)) {
-          ingress_of({nullptr, bytes}, headers_[0], meta, std_meta, round_.payload, round_.payload_bytes);
-        } else {
-          misfit(steps);
-          const Arrived came = as_bytes({nullptr, bytes}, round_.bytes[0]);
-          ingress_pass(came.data, came.bytes, item.meta, item.std_meta);
-        }
-      } catch (const EndlessLoop&) {
-        stop(&Statistics::endless_loops);
+      if (parse_round(headers_[0], meta, std_meta)) {
+        ingress_of({nullptr, bytes}, headers_[0], meta, std_meta, round_.payload, round_.payload_bytes);
+        return;
       }
-    }
-    context_.statistics.drops += left_ == before;
+      misfit(steps);
+      const Arrived came = as_bytes({nullptr, bytes}, round_.bytes[0]);
+      ingress_pass(came.data, came.bytes, item.meta, item.std_meta);
+    });
   }
 
   // The packet is likely to be the next: begin to load what its ingress will read (codegen/announce.py).
@@ -234,15 +220,7 @@ class Pipeline {
     while (round_.pending) {
       round_.pending = false;
       ++rounds_;
-      const uint64_t before = left_;
-      if (pass()) {
-        try {
-          round_pass();
-        } catch (const EndlessLoop&) {
-          stop(&Statistics::endless_loops);
-        }
-      }
-      context_.statistics.drops += left_ == before;
+      counted([&] { round_pass(); });
     }
   }
 
@@ -259,6 +237,20 @@ class Pipeline {
  private:
   static constexpr uint64_t cost_of_a_pass = 16;
   static constexpr uint64_t steps_of_a_rehearsal = 256;
+
+  // A pass through ingress, if the packet may have another; a drop if it leaves nothing.
+  template <class Pass>
+  void counted(Pass&& run) {
+    const uint64_t before = left_;
+    if (pass()) {
+      try {
+        run();
+      } catch (const EndlessLoop&) {
+        stop(&Statistics::endless_loops);
+      }
+    }
+    context_.statistics.drops += left_ == before;
+  }
 
   bool pass() {
     const uint64_t used = cost_of_a_pass + max_steps_of_a_pass - context_.steps_left;

@@ -481,7 +481,8 @@ P4TrafficManager::Enqueue(const Made& made, Ps now)
     EgressPort& port = PortAt(descriptor.port);
     auto& queue = port.queues[std::min<std::uint32_t>(descriptor.priority, kPriorities - 1)];
     const P4PortSettings& settings = port.settings;
-    const auto depth = static_cast<std::uint32_t>(queue.Size() + port.WaitingAhead(now));
+    const std::size_t ahead = port.WaitingAhead(now);
+    const auto depth = static_cast<std::uint32_t>(queue.Size() + ahead);
     Waiting waiting{descriptor.item, now, 0, depth, descriptor.bytes, made.rounds, made.source, false};
     if (port.psPerByteQ32 == 0) // no rate, so no queue
     {
@@ -497,7 +498,7 @@ P4TrafficManager::Enqueue(const Made& made, Ps now)
         m_output.Dropped(port.number, made.source, now);
         return;
     }
-    if (IsOverfull(port, now))
+    if (IsOverfull(port, ahead, now))
     {
         m_program.Discard(descriptor.item);
         return;
@@ -525,12 +526,11 @@ P4TrafficManager::Enqueue(const Made& made, Ps now)
     }
 }
 
-// More packets than a port may ever have; the run, or this packet, is at its end.
+// More packets than a port may ever have; the run, or this packet, is at its end. `ahead`: WaitingAhead().
 bool
-P4TrafficManager::IsOverfull(EgressPort& port, Ps now)
+P4TrafficManager::IsOverfull(const EgressPort& port, std::size_t ahead, Ps now)
 {
-    if (port.waiting + port.ahead.Size() < m_settings.maxWaiting || port.waiting + port.WaitingAhead(now) < m_settings.maxWaiting)
-        [[likely]]
+    if (port.waiting + ahead < m_settings.maxWaiting) [[likely]]
     {
         return false;
     }
@@ -681,7 +681,7 @@ P4TrafficManager::SendOutput(const EgressPort* from, bool mark, Ps now)
 void
 P4TrafficManager::SendAhead(EgressPort& port, const P4Packet& packet, Ps now)
 {
-    if (IsOverfull(port, now))
+    if (IsOverfull(port, port.WaitingAhead(now), now))
     {
         return;
     }
@@ -692,7 +692,6 @@ P4TrafficManager::SendAhead(EgressPort& port, const P4Packet& packet, Ps now)
     port.counters.marks += mark && MarkCongestion(data, packet.bytes);
     const Ps leaves = std::max(now, port.busyUntil);
     port.busyUntil = leaves + port.Serialisation(packet.bytes);
-    port.WaitingAhead(now);
     port.ahead.Push(leaves);
     m_output.Transmit(port.number, data, packet.bytes, packet.source, leaves);
 }

@@ -221,7 +221,7 @@ class P4TrafficManager
     void SendOutput(const EgressPort* from, bool mark, Ps now);
     void Send(EgressPort& port, const P4Packet& packet, bool mark, Ps now);
     void SendAhead(EgressPort& port, const P4Packet& packet, Ps now);
-    bool IsOverfull(EgressPort& port, Ps now);
+    bool IsOverfull(const EgressPort& port, std::size_t ahead, Ps now);
     bool Enter(EgressPort& port, std::uint32_t bytes, Ps now);
     bool RoundsTakeNoTime() const;
     void PipelineFree(Ps now);

@@ -12,6 +12,7 @@ from p4.codegen import generate
 from p4.codegen.build import build
 from p4.lang import P4Error, check_text
 from p4.targets import Engine, Packet
+from tests.p4.passes import Passes
 from tests.p4.tofino.tna_frame import tna
 
 (REFLECT, DROP, MULTICAST, BYPASS, MIRROR, MIRROR_DROPPED, RESUBMIT, GO_ROUND, DIGEST, HASH, SUM, TWO_GROUPS,
@@ -245,17 +246,11 @@ def test_a_packet_that_ingress_cannot_parse_is_dropped(switch: Engine) -> None:
 
 
 def test_the_passes_can_be_run_one_by_one(library: Path) -> None:
-    import ctypes
-
     with Engine(library) as switch:
-        pointer = ctypes.c_void_p()
-        data = packet(REFLECT)
-        call = switch._library.nf_ingress
-        count = call(switch._handle, 3, data, len(data), 0, 1, ctypes.byref(pointer))
-        assert count == 1
+        passes, data = Passes(switch), packet(REFLECT)
+        [waits] = passes.ingress(3, data)
         assert switch.receive() == []  # it waits for its caller
-        item = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_uint64))[0]
-        assert switch._library.nf_pass(switch._handle, item, 5, 0, 0, 0, ctypes.byref(pointer)) == 0
+        assert passes.next_pass(waits.item, 5) == []
         assert switch.receive() == [Packet(3, data)]
 
 
