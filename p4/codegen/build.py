@@ -126,7 +126,8 @@ def build(generated: Generated, *, folder: Path | None = None, sanitize: bool = 
                 made.rename(place)
             except OSError:
                 if not library.exists():  # else another process was faster
-                    raise
+                    place.rename(Path(name) / "incomplete")  # somebody has deleted a part of it
+                    made.rename(place)
     except OSError as error:
         raise BuildError(f"cannot write to the cache {place.parent}: {error.strerror}") from None
     return library

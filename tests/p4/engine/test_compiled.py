@@ -94,8 +94,11 @@ def test_a_damaged_record_or_a_library_that_is_gone(program: Path, loads: list[P
     for record in (program.parent / "cache" / "netfold" / "p4" / "sources").iterdir():
         record.write_text(damage)
     assert step(program) == 1 and len(loads) == 2
-    shutil.rmtree(compiled(program, include=[program.parent / "includes"]).parent)
+    library = compiled(program, include=[program.parent / "includes"])
+    library.unlink()  # the folder stays
     assert step(program) == 1 and len(loads) == 3
+    shutil.rmtree(library.parent)
+    assert step(program) == 1 and len(loads) == 4
 
 
 def test_a_valid_program_is_checked_once_and_a_wrong_one_every_time(program: Path, loads: list[Path]) -> None:
