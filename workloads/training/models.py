@@ -124,7 +124,7 @@ class DAGNN(Model):
         total = torch.sigmoid(self.gate(inner)) * inner
         for layer in range(1, self.layers + 1):
             inner = view.gcn(inner, layer)
-            total = total + torch.sigmoid(self.gate(inner)) * inner
+            total = torch.addcmul(total, torch.sigmoid(self.gate(inner)), inner)
         return total
 
 

@@ -24,7 +24,7 @@ class View:
 
     def gcn(self, inner: Tensor, layer: int) -> Tensor:
         """The symmetrically normalised sum over neighbours and the vertex itself."""
-        return self._sum(inner, layer, "gcn") + self.adjacency.self_gcn * inner
+        return torch.addcmul(self._sum(inner, layer, "gcn"), self.adjacency.self_gcn, inner)
 
     def mean(self, inner: Tensor, layer: int) -> Tensor:
         """The mean over neighbours; zero for a vertex without any."""
